@@ -186,7 +186,8 @@ func judgeRetention(keeps queue.Retention, completed, dead time.Duration) findin
 }
 
 // pooler finds out whether a pooler gives each transaction a different connection to the server.
-// It lets two connections swap theirs.
+// It lets two connections swap theirs. PgBouncer gives the one that was released last, and with
+// server_round_robin the one that was released first. So both orders are tried.
 func pooler(ctx context.Context, d *doctor) (finding, error) {
 	a, err := d.server.tables.DB.Conn(ctx)
 	if err != nil {
@@ -204,7 +205,7 @@ func pooler(ctx context.Context, d *doctor) (finding, error) {
 		if round%2 == 1 {
 			first, second = b, a
 		}
-		pids, err := d.server.heldPids(ctx, first, second)
+		pids, err := d.server.heldPids(ctx, first, second, round < 2)
 		if err != nil {
 			return finding{}, err
 		}
@@ -234,16 +235,25 @@ func pooledAdvice(conn *sql.Conn) string {
 const backendPid = "SELECT pg_backend_pid()"
 
 // heldPids returns which process of the server each of two connections has while both are in a
-// transaction, which first begins first.
-func (s *server) heldPids(ctx context.Context, first, second *sql.Conn) (map[*sql.Conn]int, error) {
+// transaction, which first begins first. If endsLast, it also ends last.
+func (s *server) heldPids(ctx context.Context, first, second *sql.Conn, endsLast bool) (map[*sql.Conn]int, error) {
 	s.note(backendPid)
 	pids := make(map[*sql.Conn]int)
+	var open []*sql.Tx
+	defer func() {
+		if endsLast {
+			slices.Reverse(open)
+		}
+		for _, tx := range open {
+			_ = tx.Rollback()
+		}
+	}()
 	for _, conn := range []*sql.Conn{first, second} {
 		tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = tx.Rollback() }()
+		open = append(open, tx)
 		var pid int
 		if err := tx.QueryRowContext(ctx, backendPid).Scan(&pid); err != nil {
 			return nil, err

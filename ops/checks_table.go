@@ -75,9 +75,18 @@ func table(ctx context.Context, d *doctor) (finding, error) {
 		return finding{Warn, "it has triggers that are not errand's: " + s.triggers, "such a trigger slows every call down, and may change jobs: DROP TRIGGER, unless you need it"}, nil
 	case s.bytes < shortest:
 		return finding{Warn, fmt.Sprintf("it has only %d kB", s.bytes>>10),
-			"TRUNCATE has made the table too short, so the server may choose slow plans when it grows: INSERT and DELETE 600 rows, as the first migration does"}, nil
+			"the table was written anew or truncated, as by pg_restore, logical replication, VACUUM FULL, CLUSTER, REPACK or TRUNCATE. It is too short now, so the server may choose slow plans when it grows. " +
+				"What makes it as long as the first migration does: " + d.server.lengthen()}, nil
 	}
 	return f, nil
+}
+
+// lengthen returns the statements that make the table of jobs as long as the first migration does.
+// Nobody sees their rows, because they are one transaction.
+func (s *server) lengthen() string {
+	jobs := identifier(s.tables.Schema) + ".jobs"
+	return "BEGIN; INSERT INTO " + jobs + " (id, status, payload) SELECT -i, 'completed', to_jsonb(repeat('x', 1800)) FROM generate_series(1, 600) AS i; " +
+		"DELETE FROM " + jobs + " WHERE id BETWEEN -600 AND -1; COMMIT"
 }
 
 // tableStats is what sql/postgres/table.sql returns.

@@ -194,6 +194,9 @@ func TestFaults(t *testing.T) {
 		{"table", "truncated", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `TRUNCATE errand.jobs`)
 		}, "TRUNCATE"},
+		{"table", "written anew", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			exec(t, db, `VACUUM FULL errand.jobs`)
+		}, "pg_restore, logical replication, VACUUM FULL, CLUSTER, REPACK"},
 		{"table", "a trigger", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			exec(t, db, `CREATE TRIGGER mine BEFORE UPDATE ON errand.jobs FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()`)
 		}, "mine"},
@@ -462,5 +465,22 @@ func TestFewRights(t *testing.T) {
 	}
 	if skipped < 4 {
 		t.Errorf("%d checks are skipped, want more", skipped)
+	}
+}
+
+// TestLengthen: the remedy of a table that is too short makes it long, and leaves no job.
+func TestLengthen(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	exec(t, db, `VACUUM FULL errand.jobs`)
+	enqueue(t, q, queue.Job{Delay: time.Hour})
+	_, statements, _ := strings.Cut(examine(t, q, ops.Options{})["table"].Advice, ": ")
+	exec(t, db, statements)
+	if c, ok := examine(t, q, ops.Options{})["table"]; ok {
+		t.Errorf("after the remedy: %+v", c)
+	}
+	var n int
+	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM errand.jobs`).Scan(&n); err != nil || n != 1 {
+		t.Errorf("%d jobs, error %v", n, err)
 	}
 }

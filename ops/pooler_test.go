@@ -24,11 +24,14 @@ import (
 )
 
 // TestPooler: Doctor finds a PgBouncer in transaction mode, through which no notification arrives,
-// and nothing in session mode and without one.
+// also if it gives the connection that was released first. It finds nothing in session mode and
+// without one.
 func TestPooler(t *testing.T) {
 	extent.Long(t)
 	t.Parallel()
-	for mode, want := range map[string][]string{"transaction": {"listen", "pooler"}, "session": nil, "": nil} {
+	for mode, want := range map[string][]string{
+		"transaction": {"listen", "pooler"}, "transaction\nserver_round_robin = 1": {"listen", "pooler"}, "session": nil, "": nil,
+	} {
 		t.Run("mode "+mode, func(t *testing.T) {
 			t.Parallel()
 			dsn := postgrestest.DSN(t)
