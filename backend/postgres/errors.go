@@ -20,6 +20,7 @@ const (
 	queryCanceled        = "57014"
 	idleTooLong          = "25P03" // see limitIdleTx
 	sequenceExhausted    = "2200H"
+	readOnlyTransaction  = "25006" // the server has become a standby
 	internalError        = "XX000"
 	dataCorrupted        = "XX001"
 	undefinedColumn      = "42703"
@@ -105,6 +106,21 @@ func isOfRow(err error) bool {
 		return code != sequenceExhausted
 	}
 	return code == undefinedColumn || code == undefinedTable || code == undefinedFunction // in a trigger
+}
+
+// isOfServer reports whether the connection or the server failed, whatever the statement was: the
+// session ended, resources were short, the disk failed, or the server has become a standby. A pooler
+// may answer so, too.
+func isOfServer(err error) bool {
+	code := sqlState(err)
+	if len(code) != 5 {
+		return true
+	}
+	switch code[:2] {
+	case "08", "53", "58": // connection exception, insufficient resources, system error
+		return true
+	}
+	return strings.HasPrefix(code, "57P") || code == idleTooLong || code == readOnlyTransaction
 }
 
 // leastRefused is how many bytes of parameters a statement has at least that the server refuses for

@@ -52,5 +52,8 @@ var LockKey = lockKey
 // ForgetTick makes b ask the server when the next tick of a schedule comes.
 func ForgetTick(b *Backend) { b.ticks.Expire() }
 
+// LeftSchedules returns the schedules that b leaves alone now.
+func LeftSchedules(b *Backend) []string { return b.ticks.Left() }
+
 // TickChanges is how often b has forgotten the next tick of a schedule.
 func TickChanges(b *Backend) int { return b.ticks.Ask() }

@@ -23,8 +23,8 @@ import (
 // while none of its workers has slept. At a tick it locks the schedules that are due and not
 // locked, enqueues their jobs, and moves them on, in one transaction: the others find nothing.
 // Bounds: a process whose workers have not slept hears of a change within five seconds. Shown by:
-// TestIdleWorkersDoNotAskForSchedules, TestChangeWhileFallingAsleep, TestBrokenSchedules; the
-// suite's cases of schedules.
+// TestIdleWorkersDoNotAskForSchedules, TestChangeWhileFallingAsleep, TestBrokenSchedules,
+// TestFiringDoesNotBlameSchedules; the suite's cases of schedules.
 
 // FireSchedules implements [queue.ScheduleRunner]. It fires one batch, in one transaction:
 // sql/schedule_due.sql, an Enqueue and sql/schedule_fired.sql. The process needs the rights of the
@@ -80,11 +80,12 @@ func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err err
 }
 
 // leaveFailed decides what to leave alone after err, with which the transaction of these schedules
-// has failed. It returns err, or nil if a transaction has locked the key of a job.
+// has failed. It returns err, or nil if a transaction has locked the key of a job. After an error of
+// the connection or the server the worker calls again, with all schedules.
 func (b *Backend) leaveFailed(ctx context.Context, all []sqlkit.Firing, err error) error {
 	switch {
-	case len(all) == 0 || sqlState(err) == "" || sqlState(err) == idleTooLong || ctx.Err() != nil:
-		return err // it has to do with the connection
+	case len(all) == 0 || isOfServer(err) || ctx.Err() != nil:
+		return err
 	case sqlState(err) == insufficientPrivilege:
 		err = fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(all), err)
 		b.ticks.Deny(schedules.RetryTick, err)

@@ -145,6 +145,51 @@ func TestBrokenSchedules(t *testing.T) {
 	}
 }
 
+// TestFiringDoesNotBlameSchedules: the session ends while schedules fire, or the server cannot serve
+// it. No schedule is left alone for that, and the next call fires them, as one batch.
+func TestFiringDoesNotBlameSchedules(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.Open(t)
+	b := backend(t, db, postgres.Options{})
+	exec(t, db, `CREATE SEQUENCE failures`) // a rollback does not take back its numbers
+	failOnce := func(statement string) {
+		t.Helper()
+		exec(t, db, `ALTER SEQUENCE failures RESTART`)
+		exec(t, db, `CREATE OR REPLACE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN IF nextval('public.failures') = 1 THEN `+statement+`; END IF; RETURN NEW; END $$`)
+	}
+	failOnce(`NULL`)
+	exec(t, db, `CREATE TRIGGER fail_once BEFORE INSERT ON errand.jobs FOR EACH ROW EXECUTE FUNCTION fail_once()`)
+	statements := []string{`PERFORM pg_terminate_backend(pg_backend_pid())`}
+	for _, code := range []string{"08006", "08P01", "57P01", "57P02", "57P03", "57P05", "53100", "53200", "53300", "58030", "25006"} {
+		statements = append(statements, `RAISE EXCEPTION 'failed' USING ERRCODE = '`+code+`'`)
+	}
+	for _, statement := range statements {
+		for n := 1; n <= 2; n++ {
+			s := queue.Schedule{Name: fmt.Sprint("s", n), Spec: "@every 1h", Overlap: true, Job: &queue.Job{Queue: "q", Kind: "k"}}
+			if err := b.SetSchedules(t.Context(), nil, s); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, db, `UPDATE errand.schedules SET next_at = now()`)
+			failOnce(statement)
+			postgres.ForgetTick(b)
+			if fired, _, err := b.FireSchedules(t.Context()); fired != 0 || err == nil {
+				t.Errorf("%s: FireSchedules: got %d, error %v; want 0 and an error", statement, fired, err)
+			}
+			if left := postgres.LeftSchedules(b); len(left) > 0 {
+				t.Errorf("%s: left alone: %v", statement, left)
+			}
+			postgres.ForgetTick(b)
+			if fired, _, err := b.FireSchedules(t.Context()); fired != n || err != nil {
+				t.Errorf("%s: FireSchedules again: got %d, error %v; want %d", statement, fired, err, n)
+			}
+		}
+		if _, err := b.DeleteSchedules(t.Context(), nil, "s1", "s2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestBusyWorkersHearOfSchedules: a worker that never sleeps, because its slots are full, fires a
 // schedule that a different process has set.
 func TestBusyWorkersHearOfSchedules(t *testing.T) {

@@ -38,3 +38,6 @@ func (b *Backend) Seen(ctx context.Context) (seen int64, err error) {
 
 // ForgetTick makes b look into the file for the next tick of a schedule.
 func ForgetTick(b *Backend) { b.ticks.Expire() }
+
+// LeftSchedules returns the schedules that b leaves alone now.
+func LeftSchedules(b *Backend) []string { return b.ticks.Left() }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -76,3 +77,53 @@ func TestFullAtCommit(t *testing.T) {
 		}
 	})
 }
+
+// TestFullDoesNotBlameSchedules: the disk is full, or fails, while schedules fire, or the file
+// cannot be written. No schedule is
+// left alone for that, and the next call fires them, as one batch.
+func TestFullDoesNotBlameSchedules(t *testing.T) {
+	onBoth(t, func(t *testing.T, name string) {
+		file := dsn(t)
+		db := open(t, name, file)
+		migrate(t, db, sqlite.Options{})
+		disk := &fullDisk{driver: db.Driver(), dsn: file}
+		other := sql.OpenDB(disk)
+		t.Cleanup(func() { other.Close() })
+		q := backend(t, other, sqlite.Options{})
+		for code, text := range map[int]string{7: "out of memory", 8: "attempt to write a readonly database", 10: "disk I/O error", 14: "unable to open database file", 13: "database or disk is full"} {
+			for n := 1; n <= 2; n++ {
+				s := queue.Schedule{Name: fmt.Sprint("s", n), Spec: "@every 1h", Overlap: true, Job: &queue.Job{Queue: "q", Kind: "k"}}
+				if err := q.SetSchedules(t.Context(), nil, s); err != nil {
+					t.Fatal(err)
+				}
+				execute(t, db, `UPDATE errand_schedules SET next_at = 1`)
+				var failure error = codedError{code, text}
+				disk.err.Store(&failure)
+				sqlite.ForgetTick(q)
+				if fired, _, err := q.FireSchedules(t.Context()); fired != 0 || !errors.Is(err, failure) {
+					t.Errorf("FireSchedules: got %d, error %v; want 0, %v", fired, err, failure)
+				}
+				disk.err.Store(nil)
+				if left := sqlite.LeftSchedules(q); len(left) > 0 {
+					t.Errorf("%s: left alone: %v", text, left)
+				}
+				sqlite.ForgetTick(q)
+				if fired, _, err := q.FireSchedules(t.Context()); fired != n || err != nil {
+					t.Errorf("%s: FireSchedules again: got %d, error %v; want %d", text, fired, err, n)
+				}
+			}
+			if _, err := q.DeleteSchedules(t.Context(), nil, "s1", "s2"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// codedError is an error with a result code, as modernc's driver returns it.
+type codedError struct {
+	code int
+	text string
+}
+
+func (e codedError) Error() string { return e.text }
+func (e codedError) Code() int     { return e.code }

@@ -186,7 +186,7 @@ func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err err
 	switch fired = len(batch.Ready); {
 	case err == nil:
 		b.wakeFor(nil, batch.Jobs())
-	case fired == 0 || ctx.Err() != nil || sqliteerr.IsBusy(err):
+	case fired == 0 || ctx.Err() != nil || sqliteerr.IsBusy(err) || sqliteerr.IsOfFile(err):
 	case fired == 1:
 		name := batch.Ready[0].Row.Name
 		b.ticks.Leave(name, schedules.RetryTick)

@@ -10,8 +10,11 @@ import (
 // SQLite's result codes, https://www.sqlite.org/rescode.html.
 const (
 	codeBusy              = 5
+	codeNoMemory          = 7
+	codeReadOnly          = 8
 	codeDisk              = 10
 	codeFull              = 13
+	codeCannotOpen        = 14
 	codeTooLong           = 18
 	codeConstraint        = 19
 	codeProtocol          = 15 // the WAL index was in use for longer than SQLite would wait
@@ -42,6 +45,16 @@ func IsDiskError(err error) bool { return resultCode(err)&0xff == codeDisk }
 // IsFull reports whether the disk, or the file, had no room. SQLite has rolled back what it was
 // writing, also at a commit: what makes a commit valid is the last thing that is written of it.
 func IsFull(err error) bool { return resultCode(err)&0xff == codeFull }
+
+// IsOfFile reports whether the file cannot be written now, or memory is short, whatever the
+// statement was.
+func IsOfFile(err error) bool {
+	switch resultCode(err) & 0xff {
+	case codeNoMemory, codeReadOnly, codeDisk, codeFull, codeCannotOpen:
+		return true
+	}
+	return false
+}
 
 // IsWithinTx reports whether BEGIN failed because the connection is in a transaction.
 func IsWithinTx(err error) bool {
