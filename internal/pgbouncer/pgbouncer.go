@@ -30,7 +30,8 @@ default_pool_size = %d
 `
 
 // Start starts a PgBouncer in front of the server of dsn, and returns the URL through it. mode is
-// transaction or session; other settings may follow, each on a line of its own. It skips the test where there is no PgBouncer, but not in CI.
+// transaction or session; other settings may follow, each on a line of its own. It skips the test
+// where there is no PgBouncer, but not in CI.
 func Start(t testing.TB, dsn, mode string) string {
 	t.Helper()
 	return StartSize(t, dsn, mode, 20)
