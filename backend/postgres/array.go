@@ -30,9 +30,10 @@ func (a *array) bool(b bool) {
 	a.text = strconv.AppendBool(a.text, b)
 }
 
-func (a *array) null() {
+// raw appends an element as it stands in the literal.
+func (a *array) raw(s string) {
 	a.next()
-	a.text = append(a.text, "NULL"...)
+	a.text = append(a.text, s...)
 }
 
 func (a *array) string(s string) {

@@ -37,28 +37,28 @@ func (b *Backend) values(j *queue.Job) []any {
 func (b *Backend) columns(jobs []*queue.Job, keys bool) []any {
 	params := []any{
 		sharedColumn(jobs, queueOf), sharedColumn(jobs, func(j *queue.Job) string { return j.Kind }), payloads(jobs),
-		optionalColumn(jobs, func(j *queue.Job) bool { return priorityOf(j) != 0 },
+		optionalColumn(jobs, "0", func(j *queue.Job) bool { return priorityOf(j) != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(priorityOf(j))) }),
-		optionalColumn(jobs, func(j *queue.Job) bool { return j.Delay != 0 },
+		optionalColumn(jobs, "0", func(j *queue.Job) bool { return j.Delay != 0 },
 			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.Delay)) }),
-		optionalColumn(jobs, func(j *queue.Job) bool { return !j.ScheduledAt.IsZero() },
+		optionalColumn(jobs, noTime, func(j *queue.Job) bool { return !j.ScheduledAt.IsZero() },
 			func(a *array, j *queue.Job) { a.string(timestamp(j.ScheduledAt)) }),
-		optionalColumn(jobs, func(j *queue.Job) bool { return j.MaxAttempts != 0 },
+		optionalColumn(jobs, "0", func(j *queue.Job) bool { return j.MaxAttempts != 0 },
 			func(a *array, j *queue.Job) { a.int(int64(j.MaxAttempts)) }),
 	}
 	if keys {
-		params = append(params, optionalColumn(jobs, func(j *queue.Job) bool { return j.Key != "" },
+		params = append(params, optionalColumn(jobs, noText, func(j *queue.Job) bool { return j.Key != "" },
 			func(a *array, j *queue.Job) { a.string(j.Key) }))
 	}
-	return append(params, optionalColumn(jobs, func(j *queue.Job) bool { return len(j.Headers) > 0 },
+	return append(params, optionalColumn(jobs, noText, func(j *queue.Job) bool { return len(j.Headers) > 0 },
 		func(a *array, j *queue.Job) { a.string(sqlkit.EncodeHeaders(j.Headers)) }), b.queuesToNotify(jobs))
 }
 
 // replacingColumns returns the parameters of sql/enqueue_replacing.sql for jobs.
 func (b *Backend) replacingColumns(jobs []*queue.Job) []any {
 	return append(b.columns(jobs, true), groups(jobs), areOrdered(jobs),
-		optionalColumn(jobs, replaces, func(a *array, _ *queue.Job) { a.string("true") }),
-		optionalColumn(jobs, func(j *queue.Job) bool { return j.MaxDelay != 0 },
+		optionalColumn(jobs, "false", replaces, func(a *array, _ *queue.Job) { a.string("true") }),
+		optionalColumn(jobs, "0", func(j *queue.Job) bool { return j.MaxDelay != 0 },
 			func(a *array, j *queue.Job) { a.int(sqlkit.Microseconds(j.MaxDelay)) }), costs(jobs))
 }
 
@@ -66,19 +66,19 @@ func replaces(j *queue.Job) bool { return j.OnDuplicate == queue.Replace }
 
 // groups returns the column of the jobs' groups.
 func groups(jobs []*queue.Job) any {
-	return optionalColumn(jobs, func(j *queue.Job) bool { return j.Group != "" },
+	return optionalColumn(jobs, noText, func(j *queue.Job) bool { return j.Group != "" },
 		func(a *array, j *queue.Job) { a.string(j.Group) })
 }
 
 // areOrdered returns the column that says which jobs are ordered.
 func areOrdered(jobs []*queue.Job) any {
-	return optionalColumn(jobs, func(j *queue.Job) bool { return j.Ordered },
+	return optionalColumn(jobs, "false", func(j *queue.Job) bool { return j.Ordered },
 		func(a *array, _ *queue.Job) { a.string("true") })
 }
 
 // costs returns the column of the jobs' costs.
 func costs(jobs []*queue.Job) any {
-	return optionalColumn(jobs, func(j *queue.Job) bool { return j.Cost > 1 },
+	return optionalColumn(jobs, "0", func(j *queue.Job) bool { return j.Cost > 1 },
 		func(a *array, j *queue.Job) { a.int(int64(j.Cost)) })
 }
 
@@ -136,8 +136,16 @@ func sharedColumn(jobs []*queue.Job, of func(*queue.Job) string) string {
 	return a.String()
 }
 
-// optionalColumn returns a column that is NULL for the jobs that do not have it.
-func optionalColumn(jobs []*queue.Job, has func(*queue.Job) bool, put func(*array, *queue.Job)) any {
+// What stands in an array for a job that has no such value. No value is the same. The statements
+// take it for the default, or make NULL of it. It is never NULL: with the server's array_nulls off,
+// that is a word in the text of an array.
+const (
+	noText = `""`
+	noTime = "-infinity"
+)
+
+// optionalColumn returns a column that is none for the jobs that do not have it.
+func optionalColumn(jobs []*queue.Job, none string, has func(*queue.Job) bool, put func(*array, *queue.Job)) any {
 	if !slices.ContainsFunc(jobs, has) {
 		return nil
 	}
@@ -146,7 +154,7 @@ func optionalColumn(jobs []*queue.Job, has func(*queue.Job) bool, put func(*arra
 		if has(j) {
 			put(&a, j)
 		} else {
-			a.null()
+			a.raw(none)
 		}
 	}
 	return a.String()

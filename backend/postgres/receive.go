@@ -77,15 +77,11 @@ func (b *Backend) keepPast(ctx context.Context, tx queue.DB, jobs []*queue.Job) 
 		ids.int(j.ID)
 		attempts.int(int64(j.Attempt))
 		if j.CreatedAt.IsZero() {
-			created.null()
+			created.raw(noTime)
 		} else {
 			created.string(timestamp(j.CreatedAt))
 		}
-		if j.LastError == "" {
-			lastErrors.null()
-		} else {
-			lastErrors.string(j.LastError)
-		}
+		lastErrors.string(j.LastError)
 	}
 	_, err := tx.ExecContext(ctx, b.sql.keepPast, ids.String(), created.String(), attempts.String(), lastErrors.String())
 	return err

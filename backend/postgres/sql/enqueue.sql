@@ -3,6 +3,7 @@
 -- with one element a job. $1 and $2, queues and kinds, may have one element for all jobs; the others may be NULL if
 -- every job has the default. $10 is the array of the distinct queues, $11, $12 and $13 are
 -- the arrays of the groups, of whether they are ordered, and of the costs, as $3 to $9.
+-- No array has NULL, which is a word where array_nulls is off: '', 0, false or -infinity stands for no value.
 -- insert_keyed (migrations/0002_enqueue.sql) writes the rows. They are returned in the order given. A job is not
 -- written if a live job holds its key, one of the same batch included. Its id is then the live job's id, or NULL if the
 -- statement cannot see that job: run it again for the job.
@@ -15,7 +16,10 @@ WITH woken AS MATERIALIZED (
 )
 SELECT CASE WHEN w.duplicate THEN w.live_id ELSE w.id END, w.duplicate, (SELECT queues FROM woken) AS woken
 FROM errand.insert_keyed(
-    $1::text::text[], $2::text::text[], $3::text, $4::text::integer[], $5::text::bigint[], $6::text::timestamptz[],
-    $7::text::integer[], $8::text::text[], $9::text::text[], $11::text::text[], $12::text::boolean[], $13::text::integer[]
+    $1::text::text[], $2::text::text[], $3::text, $4::text::integer[], $5::text::bigint[],
+    array_replace($6::text::timestamptz[], '-infinity', NULL), array_replace($7::text::integer[], 0, NULL),
+    array_replace($8::text::text[], '', NULL), array_replace($9::text::text[], '', NULL),
+    array_replace($11::text::text[], '', NULL), array_replace($12::text::boolean[], false, NULL),
+    array_replace($13::text::integer[], 0, NULL)
 ) WITH ORDINALITY AS w (id, duplicate, live_id, ord)
 ORDER BY w.ord;

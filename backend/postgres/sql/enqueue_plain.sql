@@ -21,8 +21,9 @@ SELECT
     coalesce(t.max_attempts, 5), t.headers::jsonb
 FROM unnest(
     (SELECT $1::text::text[]), (SELECT $2::text::text[]), (SELECT string_to_array($3::text, E'\x1e')),
-    (SELECT $4::text::integer[]), (SELECT $5::text::bigint[]), (SELECT $6::text::timestamptz[]),
-    (SELECT $7::text::integer[]), (SELECT $8::text::text[])
+    (SELECT $4::text::integer[]), (SELECT $5::text::bigint[]),
+    (SELECT array_replace($6::text::timestamptz[], '-infinity', NULL)),
+    (SELECT array_replace($7::text::integer[], 0, NULL)), (SELECT array_replace($8::text::text[], '', NULL))
 ) AS t (queue, kind, payload, priority, delay, scheduled_at, max_attempts, headers)
 WHERE (SELECT queues FROM woken) >= 0
 RETURNING id;

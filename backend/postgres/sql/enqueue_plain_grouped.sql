@@ -15,9 +15,11 @@ SELECT
     coalesce(t.max_attempts, 5), t.headers::jsonb, t.job_group, t.ordered, t.cost
 FROM unnest(
     (SELECT $1::text::text[]), (SELECT $2::text::text[]), (SELECT string_to_array($3::text, E'\x1e')),
-    (SELECT $4::text::integer[]), (SELECT $5::text::bigint[]), (SELECT $6::text::timestamptz[]),
-    (SELECT $7::text::integer[]), (SELECT $8::text::text[]),
-    (SELECT $10::text::text[]), (SELECT $11::text::boolean[]), (SELECT $12::text::integer[])
+    (SELECT $4::text::integer[]), (SELECT $5::text::bigint[]),
+    (SELECT array_replace($6::text::timestamptz[], '-infinity', NULL)),
+    (SELECT array_replace($7::text::integer[], 0, NULL)), (SELECT array_replace($8::text::text[], '', NULL)),
+    (SELECT array_replace($10::text::text[], '', NULL)), (SELECT array_replace($11::text::boolean[], false, NULL)),
+    (SELECT array_replace($12::text::integer[], 0, NULL))
 ) AS t (queue, kind, payload, priority, delay, scheduled_at, max_attempts, headers, job_group, ordered, cost)
 WHERE (SELECT queues FROM woken) >= 0
 RETURNING id;

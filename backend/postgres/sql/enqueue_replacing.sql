@@ -11,8 +11,11 @@ WITH woken AS MATERIALIZED (
 )
 SELECT w.id, w.duplicate, w.replaced, (SELECT queues FROM woken) AS woken
 FROM errand.insert_replacing(
-    $1::text::text[], $2::text::text[], $3::text, $4::text::integer[], $5::text::bigint[], $6::text::timestamptz[],
-    $7::text::integer[], $8::text::text[], $9::text::text[], $11::text::text[], $12::text::boolean[],
-    $13::text::boolean[], $14::text::bigint[], $15::text::integer[]
+    $1::text::text[], $2::text::text[], $3::text, $4::text::integer[], $5::text::bigint[],
+    array_replace($6::text::timestamptz[], '-infinity', NULL), array_replace($7::text::integer[], 0, NULL),
+    array_replace($8::text::text[], '', NULL), array_replace($9::text::text[], '', NULL),
+    array_replace($11::text::text[], '', NULL), array_replace($12::text::boolean[], false, NULL),
+    $13::text::boolean[], array_replace($14::text::bigint[], 0::bigint, NULL),
+    array_replace($15::text::integer[], 0, NULL)
 ) WITH ORDINALITY AS w (id, duplicate, replaced, ord)
 ORDER BY w.ord;
