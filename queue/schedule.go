@@ -249,7 +249,8 @@ func (s Schedule) NextTick(now, last time.Time) (time.Time, error) {
 // Fire returns the jobs to enqueue at the time now for a schedule whose next tick is first, in the
 // order of their ticks, and the tick that follows. There are no jobs if first is after now, or if
 // the ticks were missed and Missed and Grace say that they are not made up for. The jobs share
-// their Payload with s. The error is an [*InvalidError].
+// their Payload with s. If first is from a process with other time zone data, it takes the place of
+// the time that follows it: see [Schedule.CheckTick]. The error is an [*InvalidError].
 func (s Schedule) Fire(first, now time.Time) (jobs []*Job, next time.Time, err error) {
 	t, err := s.parse()
 	if err != nil {
@@ -262,7 +263,7 @@ func (s Schedule) Fire(first, now time.Time) (jobs []*Job, next time.Time, err e
 	case s.Missed == MissedSkip && grace == 0:
 		grace = skipGrace
 	}
-	due, next := t.spec.Due(first.In(t.zone), now, most)
+	due, next := t.due(first, now, most)
 	for _, tick := range due {
 		if grace == 0 || now.Sub(tick) <= grace {
 			jobs = append(jobs, s.jobAt(tick))

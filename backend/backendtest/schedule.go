@@ -26,6 +26,7 @@ var scheduleCases = []testCase{
 	{"callers that crash", hasSchedules | isFull, testFireCrash},
 	{"missed ticks", hasSchedules, testMissed},
 	{"missed ticks with long payloads", hasSchedules, testMissedMany},
+	{"a tick of other time zone data", hasSchedules, testFireForeign},
 	{"runs do not pile up", hasSchedules, testFirePileUp},
 	{"changes beside ticks", hasSchedules | isFull, testFireEdited},
 	{"beside an open transaction", hasSchedules | hasTx, testFireBeside},

@@ -267,6 +267,29 @@ func testMissedMany(t *testing.T, h Harness) {
 	}
 }
 
+// testFireForeign: a tick that is no time of the Spec, as a process with other time zone data
+// stores it, is fired with a warning. The time that it stands for is left out.
+func testFireForeign(t *testing.T, h Harness) {
+	const zone = "Asia/Kolkata" // its clocks do not change
+	loc, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := time.Now().Add(time.Hour).In(loc).Format("4 15 * * *")
+	setSchedules(t, h, nil, queue.Schedule{Name: "a", Spec: spec, Zone: zone, Job: newJob()})
+	twin := listSchedules(t, h, 1)[0].Next
+	h.Rewind(t, 2*time.Hour)
+	fired, _, err := runner(h).FireSchedules(t.Context())
+	if fired != 1 || err == nil || !strings.Contains(err.Error(), "data of zone "+zone) {
+		t.Errorf("FireSchedules: got %d, error %v; want 1, and a warning that names the zone", fired, err)
+	}
+	wantTicks(t, h, "of other time zone data", "a", twin.Add(-2*time.Hour))
+	if got := listSchedules(t, h, 1)[0].Next; !got.Equal(twin.Add(24 * time.Hour)) {
+		t.Errorf("next tick is %v, want %v", got, twin.Add(24*time.Hour))
+	}
+	fire(t, h, 0)
+}
+
 // testFirePileUp: a tick whose job is a duplicate counts as fired, and the schedule tells.
 func testFirePileUp(t *testing.T, h Harness) {
 	s := schedule("a")

@@ -179,6 +179,7 @@ func (q *Queue) fireSchedules() (fired int, next time.Duration, err error) {
 		}
 		due := s.committed.Next.Sub(at)
 		if due <= 0 {
+			tick := s.committed.Next
 			isBusy, failed := q.fire(s, at)
 			switch {
 			case failed != nil:
@@ -189,6 +190,7 @@ func (q *Queue) fireSchedules() (fired int, next time.Duration, err error) {
 				due = busyTick
 			default:
 				fired++
+				err = errors.Join(err, s.committed.CheckTick(tick))
 				if s.committed.Next.IsZero() {
 					continue
 				}

@@ -109,8 +109,8 @@ func isOfRow(err error) bool {
 }
 
 // isOfServer reports whether the connection or the server failed, whatever the statement was: the
-// session ended, resources were short, the disk failed, or the server has become a standby. A pooler
-// may answer so, too.
+// session ended, resources were short, the disk failed, or the server has become a standby. A
+// pooler may answer so, too.
 func isOfServer(err error) bool {
 	code := sqlState(err)
 	if len(code) != 5 {

@@ -80,8 +80,8 @@ func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err err
 }
 
 // leaveFailed decides what to leave alone after err, with which the transaction of these schedules
-// has failed. It returns err, or nil if a transaction has locked the key of a job. After an error of
-// the connection or the server the worker calls again, with all schedules.
+// has failed. It returns err, or nil if a transaction has locked the key of a job. After an error
+// of the connection or the server the worker calls again, with all schedules.
 func (b *Backend) leaveFailed(ctx context.Context, all []sqlkit.Firing, err error) error {
 	switch {
 	case len(all) == 0 || isOfServer(err) || ctx.Err() != nil:

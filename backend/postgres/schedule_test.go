@@ -145,8 +145,8 @@ func TestBrokenSchedules(t *testing.T) {
 	}
 }
 
-// TestFiringDoesNotBlameSchedules: the session ends while schedules fire, or the server cannot serve
-// it. No schedule is left alone for that, and the next call fires them, as one batch.
+// TestFiringDoesNotBlameSchedules: the session ends while schedules fire, or the server cannot
+// serve it. No schedule is left alone for that, and the next call fires them, as one batch.
 func TestFiringDoesNotBlameSchedules(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Open(t)

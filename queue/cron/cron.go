@@ -63,6 +63,11 @@ func zoneBounds(t time.Time) (start, end time.Time) {
 	return start, end
 }
 
+// Matches reports whether t is one of the times, in t's location. For "@every" each time is one.
+func (s Spec) Matches(t time.Time) bool {
+	return s.every > 0 || s.Next(t.Add(-time.Second)).Equal(t)
+}
+
 func withinYears(t time.Time) time.Time {
 	if t.Year() > lastYear {
 		return time.Time{}

@@ -16,7 +16,9 @@ type Batch struct {
 	Bytes     int      // no further row is to be read once the jobs of the rows have so many bytes
 	Ready     []Firing // what is to be enqueued
 	HasMore   bool     // more may be due
-	Broken    error    // names the schedules that could not be fired, and are left alone for a minute
+	// Broken names the schedules that could not be fired, and are left alone for a minute. Of a
+	// schedule that is ready it warns if its tick is from other time zone data.
+	Broken error
 
 	ticks      *Ticks
 	maxPayload int
@@ -58,6 +60,7 @@ func (b *Batch) Fire(rows []ScheduleRow, at time.Time) {
 			f.Jobs = f.Jobs[:n]
 		}
 		b.Ready = append(b.Ready, f)
+		b.Broken = errors.Join(b.Broken, f.warning)
 	}
 }
 

@@ -14,6 +14,8 @@ type Firing struct {
 	Jobs  []*queue.Job // the jobs to enqueue
 	state *schedules.State
 	next  time.Time // the tick that follows
+	// warning says that the tick is from other time zone data.
+	warning error
 }
 
 // fire returns the jobs of a row whose tick has come, and the tick that follows.
@@ -28,6 +30,7 @@ func (r ScheduleRow) fire(at time.Time, maxPayload int) (f Firing, err error) {
 	if err := schedules.CheckJobs(f.Jobs, maxPayload); err != nil {
 		return f, fmt.Errorf("schedule %q: %w", r.Name, err)
 	}
+	f.warning = f.state.CheckTick(f.state.Next)
 	return f, nil
 }
 
