@@ -199,6 +199,9 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.job == nil && len(reasons) == 0 {
+		reasons = []Reason{goneMeanwhile}
+	}
 	if f.job == nil {
 		return append(committing, reasons...), nil
 	}
@@ -218,6 +221,11 @@ func (f *facts) explain(ctx context.Context) ([]Reason, error) {
 	ended, err := f.ended(ctx)
 	return append(reasons, ended...), err
 }
+
+// goneMeanwhile is the reason if a job was found, and is not there when it is read.
+var goneMeanwhile = Reason{ID: "perhaps-waits", Level: Warn, Verdict: "A job waited a moment ago, and is not found now.",
+	Evidence: []string{"it was deleted since, or a pooler (pgpool-II) sends some reads to a standby that lags behind"},
+	Remedy:   "ask again; behind such a pooler, give this program the URL of the server"}
 
 // tryOrNote reports whether err is nil. It notes a missing right and a time-out as something that
 // is not known, and returns every other error.
