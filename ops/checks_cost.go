@@ -186,8 +186,9 @@ func judgeRetention(keeps queue.Retention, completed, dead time.Duration) findin
 }
 
 // pooler finds out whether a pooler gives each transaction a different connection to the server.
-// It lets two connections swap theirs. PgBouncer gives the one that was released last, and with
-// server_round_robin the one that was released first. So both orders are tried.
+// Then two connections that are open at once have the same one in turn. PgBouncer gives the one that
+// was released last, and with server_round_robin the one that was released first; Odyssey gives
+// another one while it resets the last. So each connection asks both after itself and the other.
 func pooler(ctx context.Context, d *doctor) (finding, error) {
 	a, err := d.server.tables.DB.Conn(ctx)
 	if err != nil {
@@ -199,22 +200,16 @@ func pooler(ctx context.Context, d *doctor) (finding, error) {
 		return finding{}, err
 	}
 	defer b.Close()
-	seen := make(map[*sql.Conn]int)
-	for round := range 5 {
-		first, second := a, b
-		if round%2 == 1 {
-			first, second = b, a
-		}
-		pids, err := d.server.heldPids(ctx, first, second, round < 2)
+	seen := make(map[int]*sql.Conn)
+	for _, conn := range []*sql.Conn{a, b, a, a, b, b, a, b, a, a, b, b} {
+		pid, err := d.server.txPid(ctx, conn)
 		if err != nil {
 			return finding{}, err
 		}
-		for conn, pid := range pids {
-			if old, ok := seen[conn]; ok && old != pid {
-				return finding{Warn, "a pooler in transaction mode is between this program and the server", pooledAdvice(a)}, nil
-			}
-			seen[conn] = pid
+		if other, ok := seen[pid]; ok && other != conn {
+			return finding{Warn, "a pooler in transaction mode is between this program and the server", pooledAdvice(a)}, nil
 		}
+		seen[pid] = conn
 	}
 	return finding{value: "no pooler in transaction mode"}, nil
 }
@@ -234,33 +229,16 @@ func pooledAdvice(conn *sql.Conn) string {
 
 const backendPid = "SELECT pg_backend_pid()"
 
-// heldPids returns which process of the server each of two connections has while both are in a
-// transaction, which first begins first. If endsLast, it also ends last.
-func (s *server) heldPids(ctx context.Context, first, second *sql.Conn, endsLast bool) (map[*sql.Conn]int, error) {
+// txPid returns which process of the server the connection has in a transaction.
+func (s *server) txPid(ctx context.Context, conn *sql.Conn) (pid int, err error) {
 	s.note(backendPid)
-	pids := make(map[*sql.Conn]int)
-	var open []*sql.Tx
-	defer func() {
-		if endsLast {
-			slices.Reverse(open)
-		}
-		for _, tx := range open {
-			_ = tx.Rollback()
-		}
-	}()
-	for _, conn := range []*sql.Conn{first, second} {
-		tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-		if err != nil {
-			return nil, err
-		}
-		open = append(open, tx)
-		var pid int
-		if err := tx.QueryRowContext(ctx, backendPid).Scan(&pid); err != nil {
-			return nil, err
-		}
-		pids[conn] = pid
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return 0, err
 	}
-	return pids, nil
+	defer func() { _ = tx.Rollback() }()
+	err = tx.QueryRowContext(ctx, backendPid).Scan(&pid)
+	return pid, err
 }
 
 // listen finds out whether a notification arrives that a different connection sends.
