@@ -369,7 +369,7 @@ type ScheduleRunner interface {
 	// if the backend knows of none. A worker calls it at that time, after each call of Sleep, and
 	// every few seconds. Sleep can look for schedules, too, so that FireSchedules can answer from
 	// memory. A schedule that cannot be fired does not keep others from being fired. The error names
-	// it.
+	// it. It also names a schedule that was fired where [Schedule.CheckTick] returns an error.
 	FireSchedules(ctx context.Context) (fired int, next time.Duration, err error)
 }
 

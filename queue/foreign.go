@@ -15,7 +15,7 @@ import (
 // follows it, its twin, which is left out. The twin is nearer to the tick than the time before, and
 // at most farthestTwin away. Bounds: only the process that fires a foreign tick knows it. If others
 // fire between the two, or the schedule is set anew, the twin is fired, too. Shown by:
-// TestForeignTicks, TestForeignTickIsLogged.
+// TestForeignTicks, TestForeignTick, TestForeignTickIsLogged.
 
 // farthestTwin is how far apart the times of two releases of the data are at most.
 const farthestTwin = 3 * time.Hour

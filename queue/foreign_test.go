@@ -93,6 +93,46 @@ func TestForeignTicks(t *testing.T) {
 	}
 }
 
+// TestForeignTick: a foreign tick stands for the time that follows it, also where both were missed,
+// unless the time before is as near, or it is more than three hours away.
+func TestForeignTick(t *testing.T) {
+	queue.SetZone(t, vancouvers(t)[0])
+	at := func(text string) time.Time {
+		t.Helper()
+		parsed, err := time.Parse("02 15:04:05", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed.AddDate(2030, 11, 0) // from year 0, January
+	}
+	for _, c := range []struct {
+		spec       string
+		missed     queue.Missed
+		now, ticks string
+		next       string
+	}{
+		{"0 9 * * *", queue.MissedLast, "02 17:30:00", "2030-12-02T16:00:00Z", "03 17:00:00"},
+		{"0 9 * * *", queue.MissedLast, "03 17:30:00", "2030-12-03T17:00:00Z", "04 17:00:00"},
+		{"0 9 * * *", queue.MissedAll, "03 17:30:00", "2030-12-02T16:00:00Z 2030-12-03T17:00:00Z", "04 17:00:00"},
+		{"0 9 * * *", queue.MissedSkip, "02 16:00:30", "2030-12-02T16:00:00Z", "03 17:00:00"},
+		{"0 9 * * *", queue.MissedSkip, "02 17:00:30", "", "03 17:00:00"},
+		{"0 9 * * *", queue.MissedLast, "02 15:00:00", "", "02 16:00:00"}, // it has not come
+		{"0 1-23/2 * * *", queue.MissedLast, "02 16:00:00", "2030-12-02T16:00:00Z", "02 17:00:00"},
+		{"0 11 * * *", queue.MissedLast, "02 16:00:00", "2030-12-02T16:00:00Z", "03 19:00:00"},
+		{"0 12 * * *", queue.MissedLast, "02 16:00:00", "2030-12-02T16:00:00Z", "02 20:00:00"},
+	} {
+		s := queue.Schedule{Name: "a", Spec: c.spec, Zone: foreignZone, Missed: c.missed, Job: &queue.Job{Kind: "k"}}
+		jobs, next, err := s.Fire(at("02 16:00:00"), at(c.now))
+		var ticks []string
+		for _, j := range jobs {
+			ticks = append(ticks, j.Headers[queue.TickHeader])
+		}
+		if got := strings.Join(ticks, " "); got != c.ticks || !next.Equal(at(c.next)) || err != nil {
+			t.Errorf("%s, Missed %q at %s: got ticks %q, next %v, error %v; want %q, %s", c.spec, c.missed, c.now, got, next, err, c.ticks, c.next)
+		}
+	}
+}
+
 // TestForeignTickIsLogged: a worker fires a tick that a process with other data of the zone has
 // stored, logs that, and does not run the job again an hour later.
 func TestForeignTickIsLogged(t *testing.T) {
