@@ -186,9 +186,10 @@ func judgeRetention(keeps queue.Retention, completed, dead time.Duration) findin
 }
 
 // pooler finds out whether a pooler gives each transaction a different connection to the server.
-// Then two connections that are open at once have the same one in turn. PgBouncer gives the one that
-// was released last, and with server_round_robin the one that was released first; Odyssey gives
-// another one while it resets the last. So each connection asks both after itself and the other.
+// Then two connections that are open at once have the same one in turn. PgBouncer gives the one
+// that was released last, and with server_round_robin the one that was released first. Odyssey
+// gives another one while it resets the last. So each connection asks both after itself and the
+// other.
 func pooler(ctx context.Context, d *doctor) (finding, error) {
 	a, err := d.server.tables.DB.Conn(ctx)
 	if err != nil {
