@@ -30,6 +30,8 @@ import (
 
 // badRows are the rows to pass over.
 type badRows struct {
+	turn chan struct{} // holds an element while a claim has its bad rows locked
+
 	claims, releases, reclaims, prunes, progress badrows.Known
 }
 
@@ -38,6 +40,8 @@ const (
 	badHeads = 1000
 	// badPart is how many of them are tried at once.
 	badPart = 100
+	// badRounds is how often one claim looks for refused jobs and begins again.
+	badRounds = 5
 	// namingTimeout bounds the search for the row that has ended the caller's transaction.
 	namingTimeout = 2 * time.Second
 )
@@ -62,23 +66,28 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*qu
 	if err := b.releaseUnanswered(ctx, req); err != nil {
 		return nil, err
 	}
-	for {
+	for round := 1; ; round++ {
 		unlock := b.lockBadClaims(ctx)
 		jobs, err = b.claimParts(ctx, req)
 		unlock()
 		if !isOfRow(err) || ctx.Err() != nil {
 			return jobs, err
 		}
-		refused, _ := b.findBadClaims(ctx, req)
+		refused := b.findBadClaims(ctx, req)
 		b.badRows.claims.Note(b.options.Logger, "claim", refused)
-		if len(refused) == 0 {
+		switch {
+		case len(jobs) > 0: // they start at once; the next claim passes over the row
+			return jobs, nil
+		case round == badRounds || len(refused) == 0 && len(b.badRows.claims.IDs()) == 0:
 			return nil, err
 		}
 	}
 }
 
 // lockBadClaims locks the rows that claims pass over until unlock is called, if some are known and
-// the pool has a second connection. Rows that it cannot lock are locked by others.
+// the pool has a second connection. Rows that it cannot lock are locked by others. Meanwhile other
+// claims of the backend wait, without a connection: if each held one and waited for a second, none
+// would get it.
 func (b *Backend) lockBadClaims(ctx context.Context) (unlock func()) {
 	nothing := func() {}
 	ids := b.badRows.claims.IDs()
@@ -90,18 +99,27 @@ func (b *Backend) lockBadClaims(ctx context.Context) (unlock func()) {
 	if free < 2 {
 		return nothing
 	}
+	select {
+	case b.badRows.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nothing
+	}
+	endTurn := func() { <-b.badRows.turn }
 	conn, err := b.db.Conn(ctx)
 	if err != nil {
+		endTurn()
 		return nothing
 	}
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		conn.Close()
+		endTurn()
 		return nothing
 	}
 	unlock = func() {
 		_ = tx.Rollback()
 		conn.Close()
+		endTurn()
 	}
 	_, err = tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10s'")
 	if err == nil {
@@ -116,20 +134,21 @@ func (b *Backend) lockBadClaims(ctx context.Context) (unlock func()) {
 
 // findBadClaims returns the jobs at the heads of the request's queues that cannot be claimed: those
 // of the first part that has some.
-func (b *Backend) findBadClaims(ctx context.Context, req queue.ClaimRequest) (refused []badrows.Row, err error) {
+func (b *Backend) findBadClaims(ctx context.Context, req queue.ClaimRequest) (refused []badrows.Row) {
 	ids, err := b.queryIDs(ctx, "claim", nil, b.sql.claimHeads, textArray(req.Queues), kinds(req), badHeads, idArray(b.badRows.claims.IDs()))
+	isBad := func(err error) bool { return ctx.Err() == nil && (isOfRow(err) || sqlState(err) == uniqueViolation) }
 	for len(ids) > 0 && err == nil && len(refused) == 0 {
 		part := ids[:min(badPart, len(ids))]
 		ids = ids[len(part):]
-		refused, err = badrows.HalveIDs(part, isOfRow, func(part []int64) error {
+		refused, err = badrows.HalveIDs(part, isBad, func(part []int64) error {
 			err := b.tryTo(ctx, "claim", b.sql.claimTry, idArray(part), req.Worker)
-			if sqlState(err) == uniqueViolation {
-				return nil // two ordered jobs of a group, which no claim takes together
+			if sqlState(err) == uniqueViolation && len(part) == 1 {
+				return nil // another ordered job of the group runs
 			}
-			return err
+			return err // also of two ordered jobs of a group, which no claim takes together
 		})
 	}
-	return refused, err
+	return refused
 }
 
 // tryTo runs a statement in a transaction of its own that is rolled back.

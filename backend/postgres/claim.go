@@ -13,7 +13,8 @@ import (
 )
 
 // claimParts claims jobs part by part of the request's queues. While it has none, and other claims
-// hold the lock of a queue, it looks at all queues again for busyTime.
+// hold the lock of a queue, it looks at all queues again for busyTime. With an error of a row it
+// returns the jobs that it has claimed before.
 func (b *Backend) claimParts(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	for begun := time.Now(); ; {
 		c := claim{b: b, req: req, known: b.rules.known(), rest: req.Queues}
@@ -22,6 +23,8 @@ func (b *Backend) claimParts(ctx context.Context, req queue.ClaimRequest) ([]*qu
 			err = c.nextPart(ctx)
 		}
 		switch {
+		case isOfRow(err):
+			return c.jobs, err
 		case len(c.jobs) > 0:
 			return c.jobs, nil
 		case err != nil || !c.isBusy || time.Since(begun) > busyTime:

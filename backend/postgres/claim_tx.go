@@ -39,7 +39,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		return nil, errors.Join(err, b.settleUnreadable(ctx, req))
 	}
 	if isOfRow(err) {
-		refused, _ := b.findBadClaims(ctx, req)
+		refused := b.findBadClaims(ctx, req)
 		b.badRows.claims.Note(b.options.Logger, "claim", refused)
 		if len(refused) > 0 {
 			err = fmt.Errorf("postgres: claim: %w", badrows.AsError(refused))

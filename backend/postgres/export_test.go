@@ -57,3 +57,6 @@ func LeftSchedules(b *Backend) []string { return b.ticks.Left() }
 
 // TickChanges is how often b has forgotten the next tick of a schedule.
 func TickChanges(b *Backend) int { return b.ticks.Ask() }
+
+// TrustDriver makes b send statements as if its driver sent each in one round trip.
+func (b *Backend) TrustDriver() { b.trips.known.Store(b.db, false) }

@@ -403,6 +403,7 @@ func TestListenEndsBesideSilence(t *testing.T) {
 					return ctx.Err()
 				},
 			})
+			q.TrustDriver()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			begun := time.Now()

@@ -71,7 +71,7 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{db: db, options: o, sql: loadStatements(o.Schema)}, nil
+	return &Backend{db: db, options: o, sql: loadStatements(o.Schema), badRows: badRows{turn: make(chan struct{}, 1)}}, nil
 }
 
 // Tables implements [queue.Tabled].
