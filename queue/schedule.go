@@ -6,8 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"path"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +31,8 @@ type Schedule struct {
 	Spec string `json:"spec"`
 	// Zone is the time zone of Spec, such as "Europe/Berlin". "" means UTC. Every machine that runs
 	// workers needs the zone: a system without a time zone database needs a program that imports
-	// time/tzdata.
+	// time/tzdata. Zones that are not the same on every machine are an error: Local, localtime,
+	// posixrules, Factory, and all in right/ and posix/.
 	Zone string `json:"zone,omitempty"`
 	// Job is what a tick enqueues, with the headers [ScheduleHeader] and [TickHeader] besides. If it
 	// has no Key, the Key is "cron:" and the name: a tick enqueues nothing while the job of an
@@ -208,8 +212,7 @@ func (s Schedule) parse() (t times, err error) {
 		return t, &InvalidError{Field: "Schedule.Spec", Problem: "of \"" + s.Name + "\": " + err.Error(), Err: err}
 	}
 	if t.zone, err = zoneOf(s.Zone); err != nil {
-		problem := "of \"" + s.Name + "\": " + err.Error() + ": import time/tzdata if this machine has no time zone database"
-		return t, &InvalidError{Field: "Schedule.Zone", Problem: problem, Err: err}
+		return t, &InvalidError{Field: "Schedule.Zone", Problem: "of \"" + s.Name + "\": " + err.Error(), Err: err}
 	}
 	return t, nil
 }
@@ -221,15 +224,27 @@ func zoneOf(name string) (*time.Location, error) {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location), nil
 	}
-	if name == "Local" {
-		return nil, invalid("Schedule.Zone", "Local is a different zone on each machine")
+	if isHostZone(name) {
+		return nil, fmt.Errorf("%s is not the same zone on every machine: use a name such as Europe/Berlin", name)
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: import time/tzdata if this machine has no time zone database", err)
 	}
 	zones.Store(name, zone)
 	return zone, nil
+}
+
+// isHostZone reports whether a zone may differ between machines, or be missing on some: it names
+// the machine's own zone, none at all, or one of the folders that Go's time zone data leaves out.
+// Zones in right/ count leap seconds. Some file systems do not tell cases apart.
+func isHostZone(name string) bool {
+	name = strings.ToLower(name)
+	switch name {
+	case "local", "localtime", "posixrules", "factory":
+		return true
+	}
+	return name != "" && path.Clean(name) != name || strings.HasPrefix(name, "right/") || strings.HasPrefix(name, "posix/")
 }
 
 // NextTick returns the first tick after now, whether or not the schedule is paused. If last, the

@@ -104,7 +104,7 @@ func TestBrokenSchedules(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Open(t)
 	b := backend(t, db, postgres.Options{})
-	for i := range 10 {
+	for i := range 12 {
 		s := queue.Schedule{Name: fmt.Sprintf("s%d", i), Spec: "@every 1h", Job: &queue.Job{Queue: "q", Kind: fmt.Sprintf("k%d", i)}}
 		if err := b.SetSchedules(t.Context(), nil, s); err != nil {
 			t.Fatal(err)
@@ -112,6 +112,8 @@ func TestBrokenSchedules(t *testing.T) {
 	}
 	exec(t, db, `UPDATE errand.schedules SET spec = 'x' WHERE name = 's1'`)
 	exec(t, db, `UPDATE errand.schedules SET zone = 'Mars/Phobos' WHERE name = 's2'`)
+	exec(t, db, `UPDATE errand.schedules SET spec = '*/90 * * * *' WHERE name = 's6'`) // taken once
+	exec(t, db, `UPDATE errand.schedules SET zone = 'localtime' WHERE name = 's7'`)
 	exec(t, db, `UPDATE errand.schedules SET job = '[]' WHERE name = 's3'`)
 	exec(t, db, `UPDATE errand.schedules SET job = '{}' WHERE name = 's4'`)
 	exec(t, db, `ALTER TABLE errand.jobs ADD CONSTRAINT no_k5 CHECK (kind <> 'k5')`)
@@ -127,20 +129,20 @@ func TestBrokenSchedules(t *testing.T) {
 		}
 	}
 	all := strings.Join(problems, "\n")
-	for _, name := range []string{"s1", "s2", "s3", "s4", "s5"} {
+	for _, name := range []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7"} {
 		if !strings.Contains(all, `"`+name+`"`) {
 			t.Errorf("no error names schedule %s: %s", name, all)
 		}
 	}
 	jobs, err := b.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"q"}, Limit: 20, Lease: time.Minute, Worker: "w"})
 	if err != nil || len(jobs) != 5 {
-		t.Errorf("jobs of five schedules beside five broken ones: got %d, error %v", len(jobs), err)
+		t.Errorf("jobs of five schedules beside seven broken ones: got %d, error %v", len(jobs), err)
 	}
 	records, err := b.Schedules(t.Context())
-	if err != nil || len(records) != 10 {
-		t.Errorf("Schedules: got %d, error %v; want 10", len(records), err)
+	if err != nil || len(records) != 12 {
+		t.Errorf("Schedules: got %d, error %v; want 12", len(records), err)
 	}
-	if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5"); n != 5 || err != nil {
+	if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5", "s6", "s7"); n != 7 || err != nil {
 		t.Errorf("PauseSchedules of broken ones: got %d, error %v", n, err)
 	}
 }

@@ -233,7 +233,7 @@ func (k ticking) eval(t *testing.T, key, script string, args ...string) {
 func TestBrokenSchedules(t *testing.T) {
 	b := open(t, redistest.Open(t), redis.Options{})
 	k := ticking{keys: keysOf(redistest.Open(t), b)}
-	if err := b.SetSchedules(t.Context(), nil, hourly(10)...); err != nil {
+	if err := b.SetSchedules(t.Context(), nil, hourly(12)...); err != nil {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]string{
@@ -242,6 +242,8 @@ func TestBrokenSchedules(t *testing.T) {
 		"s3": `{"name":"s3","spec":"x","job":{"kind":"k"}}`,
 		"s4": `{"name":"s4","spec":"@hourly","zone":"Mars/Phobos","job":{"kind":"k"}}`,
 		"s5": `{"name":"s5","spec":"@hourly","job":{}}`,
+		"s6": `{"name":"s6","spec":"*/90 * * * *","job":{"kind":"k"}}`, // taken once
+		"s7": `{"name":"s7","spec":"@hourly","zone":"localtime","job":{"kind":"k"}}`,
 	} {
 		k.do(t, "HSET", k.base+"schedules", name, row)
 	}
@@ -256,19 +258,19 @@ func TestBrokenSchedules(t *testing.T) {
 		}
 	}
 	all := strings.Join(problems, "\n")
-	for _, name := range []string{"s1", "s2", "s3", "s4", "s5"} {
+	for _, name := range []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7"} {
 		if !strings.Contains(all, `"`+name+`"`) {
 			t.Errorf("no error names schedule %s: %s", name, all)
 		}
 	}
 	jobs, err := b.Claim(t.Context(), request(20))
 	if err != nil || len(jobs) != 5 || fired != 5 {
-		t.Errorf("five schedules beside five broken ones: fired %d, got %d jobs, error %v", fired, len(jobs), err)
+		t.Errorf("five schedules beside seven broken ones: fired %d, got %d jobs, error %v", fired, len(jobs), err)
 	}
-	if records, err := b.Schedules(t.Context()); err != nil || len(records) != 10 {
-		t.Errorf("Schedules: got %d, error %v; want 10", len(records), err)
+	if records, err := b.Schedules(t.Context()); err != nil || len(records) != 12 {
+		t.Errorf("Schedules: got %d, error %v; want 12", len(records), err)
 	}
-	if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5"); n != 5 || err != nil {
+	if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5", "s6", "s7"); n != 7 || err != nil {
 		t.Errorf("PauseSchedules of broken ones: got %d, error %v", n, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestBrokenSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, driver string) {
 		db, b := fresh(t, driver, sqlite.Options{})
-		for i := range 10 {
+		for i := range 12 {
 			s := queue.Schedule{Name: fmt.Sprintf("s%d", i), Spec: "@every 1h", Job: &queue.Job{Queue: "q", Kind: fmt.Sprintf("k%d", i)}}
 			if err := b.SetSchedules(t.Context(), nil, s); err != nil {
 				t.Fatal(err)
@@ -25,6 +25,8 @@ func TestBrokenSchedules(t *testing.T) {
 		}
 		execute(t, db, `UPDATE errand_schedules SET spec = 'x' WHERE name = 's1'`)
 		execute(t, db, `UPDATE errand_schedules SET zone = 'Mars/Phobos' WHERE name = 's2'`)
+		execute(t, db, `UPDATE errand_schedules SET spec = '*/90 * * * *' WHERE name = 's6'`) // taken once
+		execute(t, db, `UPDATE errand_schedules SET zone = 'localtime' WHERE name = 's7'`)
 		execute(t, db, `UPDATE errand_schedules SET job = 'no JSON' WHERE name = 's3'`)
 		execute(t, db, `UPDATE errand_schedules SET job = '{}' WHERE name = 's4'`)
 		execute(t, db, `CREATE TRIGGER no_k5 BEFORE INSERT ON errand_jobs WHEN new.kind = 'k5' BEGIN SELECT raise(ABORT, 'no k5'); END`)
@@ -37,19 +39,19 @@ func TestBrokenSchedules(t *testing.T) {
 			}
 		}
 		all := strings.Join(problems, "\n")
-		for _, name := range []string{"s1", "s2", "s3", "s4", "s5"} {
+		for _, name := range []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7"} {
 			if !strings.Contains(all, `"`+name+`"`) {
 				t.Errorf("no error names schedule %s: %s", name, all)
 			}
 		}
 		jobs, err := b.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"q"}, Limit: 20, Lease: time.Minute, Worker: "w"})
 		if err != nil || len(jobs) != 5 {
-			t.Errorf("jobs of five schedules beside five broken ones: got %d, error %v", len(jobs), err)
+			t.Errorf("jobs of five schedules beside seven broken ones: got %d, error %v", len(jobs), err)
 		}
-		if records, err := b.Schedules(t.Context()); err != nil || len(records) != 10 {
-			t.Errorf("Schedules: got %d, error %v; want 10", len(records), err)
+		if records, err := b.Schedules(t.Context()); err != nil || len(records) != 12 {
+			t.Errorf("Schedules: got %d, error %v; want 12", len(records), err)
 		}
-		if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5"); n != 5 || err != nil {
+		if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5", "s6", "s7"); n != 7 || err != nil {
 			t.Errorf("PauseSchedules of broken ones: got %d, error %v", n, err)
 		}
 	})

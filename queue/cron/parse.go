@@ -117,7 +117,8 @@ func (f field) parse(list string) (set uint64, unrestricted bool, err error) {
 	return set, unrestricted, nil
 }
 
-// parseRange reads "*", "a" or "a-b", and a step behind it. "a/n" means from a to the end.
+// parseRange reads "*", "a" or "a-b", and a step behind it. "a/n" means from a to the end. A step
+// longer than the field is an error: "*/90" as minutes would be each hour, not each 90 minutes.
 func (f field) parseRange(part string) (low, high, step int, err error) {
 	values, stepText, hasStep := strings.Cut(part, "/")
 	step = 1
@@ -127,6 +128,9 @@ func (f field) parseRange(part string) (low, high, step int, err error) {
 		}
 		if step == 0 {
 			return 0, 0, 0, errors.New("a step of 0")
+		}
+		if n := f.high - f.low + 1; step > n {
+			return 0, 0, 0, fmt.Errorf("a step of %d: at most %d, for values between %d and %d", step, n, f.low, f.high)
 		}
 	}
 	if values == "*" || values == "?" {
