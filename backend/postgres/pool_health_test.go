@@ -102,6 +102,7 @@ func idlePool(t *testing.T, idle int) (*network, *sql.DB, *postgres.Backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	q.TrustDriver()
 	return n, db, q
 }
 

@@ -72,6 +72,7 @@ func TestUnsent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		q.TrustDriver()
 		job := &queue.Job{Kind: "test"}
 		err = q.Enqueue(t.Context(), nil, job)
 		if (err == nil) != c.written || (job.ID == 7) != c.written || errors.Is(err, queue.ErrUnknown) {
@@ -151,6 +152,7 @@ func TestLaterRound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			q.TrustDriver()
 			jobs := []*queue.Job{{Kind: "test"}, {Kind: "test", Key: "k"}}
 			err = q.Enqueue(t.Context(), nil, jobs...)
 			if !errors.Is(err, c.want) || len(r.answers) > 0 {
