@@ -71,7 +71,7 @@ func sharesCache(ctx context.Context, db *sql.DB, conn *sql.Conn) (isShared bool
 		return false, err
 	}
 	defer other.Close()
-	const unusual = 9_876_543_210
+	const unusual int64 = 9_876_543_210 // an int of 32 bits is too small
 	var was, own, others int64
 	err = conn.QueryRowContext(ctx, "PRAGMA journal_size_limit").Scan(&was)
 	if err == nil {
