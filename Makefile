@@ -97,7 +97,7 @@ microbench: ## run the benchmarks beside the code
 
 quickstart: ## run the README's example, on SQLite and on Postgres
 	cd examples && DATABASE_URL= go run ./quickstart
-	cd examples && DATABASE_URL=$${DATABASE_URL:-postgres:} go run ./quickstart
+	$(WITHPOSTGRES) sh -c 'cd examples && go run ./quickstart'
 
 examples: ## run every example program
 	@cd examples && for program in $$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./...); do \

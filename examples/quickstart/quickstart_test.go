@@ -4,17 +4,20 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/examples/internal/place"
 	"github.com/errandhq/errand/internal/extent"
 )
@@ -40,42 +43,61 @@ type program struct {
 	stderr bytes.Buffer
 }
 
-// databases are those that each test is run on.
-var databases = []struct {
-	name string
-	env  func(t *testing.T) []string
-	line string // what it says first; in parentheses what is to be gone at the end
-}{
-	{"sqlite", sqliteEnv, `^SQLite file (\S+)/example\.db, which is removed at the end$`},
-	{"postgres", postgresEnv, `^PostgreSQL \d+.*?(?: data in (\S+))?$`},
+// stage is where a test runs the program.
+type stage struct {
+	env  []string
+	line string                  // what the program says first; in parentheses what is to be gone at the end
+	left func(what string) error // nil if it is gone; else it removes what it finds
 }
 
-// sqliteEnv is what a newcomer has. What a killed program leaves behind is the test's to remove.
-func sqliteEnv(t *testing.T) []string {
-	return []string{"DATABASE_URL=", "TMPDIR=" + t.TempDir()}
-}
+// stages are those of each test.
+var stages = map[string]func(*testing.T) stage{"sqlite": onSQLite, "postgres": onPostgres}
 
-// postgresEnv names the server that the tests have been given, or else none.
-func postgresEnv(*testing.T) []string {
-	if given := os.Getenv("DATABASE_URL"); strings.HasPrefix(given, "postgres") || strings.HasPrefix(given, "file:") {
-		return nil
+// onSQLite is what a newcomer has. What a killed program leaves behind goes with the directory.
+func onSQLite(t *testing.T) stage {
+	return stage{
+		env:  []string{"DATABASE_URL=", "TMPDIR=" + t.TempDir()},
+		line: `^SQLite file (\S+)/example\.db, which is removed at the end$`,
+		left: func(dir string) error {
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("stat %s: %v, want %v", dir, err, os.ErrNotExist)
+			}
+			return nil
+		},
 	}
-	return []string{"DATABASE_URL=postgres:"}
 }
 
-// onEach runs the program on each database, for test to watch until it has ended. Then nothing of
-// the database is left, where the program has said so.
+func onPostgres(t *testing.T) stage {
+	db := postgrestest.Empty(t)
+	return stage{
+		env:  []string{"DATABASE_URL=" + postgrestest.EmptyDSN(t)},
+		line: `^PostgreSQL database (errand_example_\w+) at \S+, which is dropped at the end$`,
+		left: func(name string) error {
+			var isLeft bool
+			err := db.QueryRow("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&isLeft)
+			if err != nil || !isLeft {
+				return err
+			}
+			_, err = db.Exec("DROP DATABASE " + name + " WITH (FORCE)")
+			return errors.Join(fmt.Errorf("database %s is left", name), err)
+		},
+	}
+}
+
+// onEach runs the program on each stage, for test to watch until it has ended. Then nothing of the
+// database is left, unless the program was killed.
 func onEach(t *testing.T, test func(*program)) {
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
+	for name, open := range stages {
+		t.Run(name, func(t *testing.T) {
 			if t.Name() == "TestQuickstart/postgres" && !extent.Whole() {
 				t.Skip("ERRAND_TESTS=whole runs it: a whole day repeats on Postgres what sqlite proves")
 			}
-			p := start(t, d.env(t)...)
-			data := p.until(d.line)[1]
+			s := open(t)
+			p := start(t, s.env...)
+			data := p.until(s.line)[1]
 			test(p)
-			if p.cmd.ProcessState.Exited() {
-				wantGone(t, data)
+			if err := s.left(data); err != nil && p.cmd.ProcessState.Exited() {
+				t.Error(err)
 			}
 		})
 	}
@@ -190,7 +212,7 @@ func TestWorkerFails(t *testing.T) {
 	})
 }
 
-// Even kill -9 leaves no worker running, nor a server.
+// Even kill -9 leaves no worker running.
 func TestKilled(t *testing.T) {
 	onEach(t, func(p *program) {
 		p.until(`orders [1-9]`)
@@ -201,17 +223,6 @@ func TestKilled(t *testing.T) {
 			p.Errorf("exit status %d, want -1", status)
 		}
 	})
-}
-
-// wantGone checks that a directory, if there was one, has been removed.
-func wantGone(t *testing.T, dir string) {
-	t.Helper()
-	if dir == "" {
-		return
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("stat %s: %v, want %v", dir, err, os.ErrNotExist)
-	}
 }
 
 // A file that DATABASE_URL names is used where it is, and kept. It is good for one day.
@@ -282,5 +293,19 @@ func TestProgressInFile(t *testing.T) {
 	got, err := io.ReadAll(r)
 	if want := "one\nthree\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+// The first run on a new machine builds and links what the program imports: few modules of others,
+// no client of Docker among them.
+func TestFewModules(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := slices.Compact(slices.Sorted(strings.FieldsSeq(string(out))))
+	modules = slices.DeleteFunc(modules, func(path string) bool { return strings.HasPrefix(path, "github.com/errandhq/errand") })
+	if len(modules) > 15 {
+		t.Errorf("%d modules of others are linked, want 15 at most: %s", len(modules), modules)
 	}
 }

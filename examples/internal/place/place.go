@@ -3,12 +3,15 @@ package place
 
 import (
 	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/errandhq/errand/backend/postgrestest"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
 // Database is where a program runs.
@@ -24,13 +27,23 @@ type Database struct {
 //	sqlite:example.db   that file, which must not have been used yet; it is kept
 //	postgres://...      a database of its own on that server, which is dropped at the end
 //	file:/a/path        the same, with the server's URL in that file
-//	postgres:           the same on a server that it finds or starts: see package postgrestest
+//
+// For a server that lasts as long as the program:
+//
+//	go run ./internal/withpostgres go run ./examples/quickstart
 func Find(ctx context.Context) (*Database, error) {
 	given := os.Getenv("DATABASE_URL")
+	if path, isFile := strings.CutPrefix(given, "file:"); isFile {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		given = strings.TrimSpace(string(text))
+	}
 	switch {
 	case given == "":
 		return temporaryFile()
-	case strings.HasPrefix(strings.ToLower(given), "postgres"), strings.HasPrefix(given, "file:"):
+	case strings.HasPrefix(strings.ToLower(given), "postgres"):
 		return onServer(ctx, given)
 	}
 	return &Database{given, "the database that DATABASE_URL names", func() error { return nil }}, nil
@@ -49,15 +62,28 @@ func temporaryFile() (*Database, error) {
 	}, nil
 }
 
+// onServer creates a database. The driver's errors name no password.
 func onServer(ctx context.Context, given string) (*Database, error) {
-	if given == "postgres:" {
-		if err := os.Unsetenv("DATABASE_URL"); err != nil { // it names no server
-			return nil, err
-		}
+	u, err := url.Parse(given)
+	if err != nil || u.Host == "" { // the error has the password in it
+		return nil, errors.New("DATABASE_URL is no URL postgres://user:password@host:port/database")
 	}
-	server, err := postgrestest.Start(ctx, postgrestest.Options{})
+	db, err := sql.Open("pgx", given)
 	if err != nil {
 		return nil, err
 	}
-	return &Database{server.DSN, server.Description, server.Close}, nil
+	name := "errand_example_" + strings.ToLower(rand.Text()[:12])
+	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	own := *u
+	own.Path = "/" + name
+	return &Database{
+		URL:         own.String(),
+		Description: "PostgreSQL database " + name + " at " + u.Host + ", which is dropped at the end",
+		Remove: func() error {
+			_, err := db.Exec("DROP DATABASE " + name + " WITH (FORCE)")
+			return errors.Join(err, db.Close())
+		},
+	}, nil
 }
