@@ -112,10 +112,12 @@ func newClients(h *harness.Harness, clients []*cutClient) (made []*cutClient, er
 	return made, nil
 }
 
-// commits reports whether a request commits what the client enqueues.
+// commits reports whether a request commits what the client enqueues. Over lib/pq errand makes a
+// transaction of its own.
 func (c *cutClient) commits(r wire.Request) bool {
-	if c.how.Tx {
-		return r.Has("commit") || r.Has("COMMIT")
+	if c.how.Tx || c.how.Driver == "postgres" {
+		isBegin := r.Has("READ COMMITTED")
+		return !isBegin && (r.Has("commit") || r.Has("COMMIT"))
 	}
 	return r.Has("INSERT INTO")
 }
