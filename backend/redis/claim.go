@@ -161,6 +161,9 @@ func (c *claim) add(at place, row *rueidis.RedisMessage, isLimited bool) error {
 	}
 	in := &reader{fields: fields}
 	j := c.b.readClaimed(at.partition, in)
+	if j.Payload == nil && j.Unreadable == nil {
+		j.Unreadable = errNoPayload
+	}
 	j.Queue, j.Worker, j.Fence, j.Limited = at.queue, c.req.Worker, c.fence, isLimited
 	c.room -= sizeOf(&j)
 	c.jobs = append(c.jobs, &j)

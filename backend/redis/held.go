@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -192,13 +194,24 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	return jobs, nil
 }
 
-// reclaim reclaims at most limit jobs of one partition.
+// reclaim reclaims at most limit jobs of one partition, and logs jobs there that cannot be read.
 func (b *Backend) reclaim(ctx context.Context, p, limit int) ([]*queue.Job, error) {
-	m, err := b.call(ctx, "reclaim", p, strconv.Itoa(min(limit, maxBatch)))
+	m, err := b.call(ctx, "reclaim", p, strconv.Itoa(min(limit, maxBatch)), micros(badrows.PassOver))
 	if err != nil {
 		return nil, err
 	}
-	rows, err := b.records(p, &m)
+	answer, err := m.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	in := &reader{fields: answer}
+	found, bad := in.next(), in.next()
+	if in.err != nil {
+		return nil, in.err
+	}
+	badErr := b.logBad(p, bad)
+	rows, err := b.records(p, found)
+	err = cmp.Or(err, badErr)
 	jobs := make([]*queue.Job, len(rows))
 	for i := range rows {
 		jobs[i] = &rows[i].Job

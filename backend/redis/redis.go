@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -45,6 +46,9 @@ type Options struct {
 	Retention queue.Retention
 	// MaxPayload is the longest payload in bytes; 0 means [queue.DefaultMaxPayload].
 	MaxPayload int
+	// Logger gets a record of each job whose hash is lost, and, once a minute until people delete
+	// its key, of each whose hash cannot be read. nil means [slog.Default].
+	Logger *slog.Logger
 	// ReadOnly makes every call fail that would change jobs, for tools that only look. New then
 	// fails if the namespace is new. It still loads the functions into servers that miss them.
 	ReadOnly bool

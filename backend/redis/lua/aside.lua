@@ -7,7 +7,7 @@ local function aside(keys, args)
   for i = 3, #args do
     local r = load(c, args[i])
     local isOurs = r and r.status == 'pending' and r.queue == args[1]
-    if isOurs and not (r.key and redis.call('GET', keyOf(c, { queue = args[2], key = r.key }))) then
+    if isOurs and not (r.key and holderOf(c, args[2], r.key)) then
       unlink(c, r)
       r.queue, r.updated = args[2], c.now
       save(c, r)

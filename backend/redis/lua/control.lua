@@ -19,7 +19,7 @@ end
 
 function actions.redrive(c, r)
   if r.key then
-    local holder = redis.call('GET', keyOf(c, r))
+    local holder = holderOf(c, r.queue, r.key)
     if holder and holder ~= r.seq then return false end
   end
   unlink(c, r)

@@ -2,9 +2,7 @@
 -- or "", priority or "", payload or "", queue or "", max attempts or 0.
 function actions.edit(c, r, own)
   local to = set(own[6]) or r.queue
-  if r.key and to ~= r.queue and redis.call('EXISTS', keyOf(c, { queue = to, key = r.key })) == 1 then
-    return false
-  end
+  if r.key and to ~= r.queue and holderOf(c, to, r.key) then return false end
   unlink(c, r)
   r.queue, r.updated = to, c.now
   if own[1] == '1' then r.status, r.due = 'pending', micros(c.now) end

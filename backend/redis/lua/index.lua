@@ -1,6 +1,8 @@
 -- The places of a job. unlink takes a job out of all that its state puts it in, link puts it there.
 -- Between the two the state may change.
 
+local BAD = 100 -- jobs that cannot be read, of which one call reports
+
 local function count(c, r, n)
   local id = r.queue .. '\0' .. r.status
   c.counts[id] = (c.counts[id] or 0) + n
@@ -8,6 +10,13 @@ end
 
 local function keyOf(c, r)
   return c.base .. 'k:' .. r.queue .. '\0' .. r.key
+end
+
+-- holderOf returns the seq of the live job that has a key in a queue, or nil. One that cannot be
+-- read has no key.
+local function holderOf(c, queue, key)
+  local seq = redis.call('GET', keyOf(c, { queue = queue, key = key }))
+  return seq and load(c, seq) and seq
 end
 
 local function dueKey(c, queue, kind)
@@ -146,19 +155,51 @@ local function remove(c, r)
   redis.call('UNLINK', c.base .. 'j:' .. r.seq)
 end
 
--- forget removes the places of a job whose hash is lost: the master that had it died while the slot
--- moved. One such job must not stop the others.
+-- forget removes the places of a job whose hash is lost or cannot be read: the master that had it
+-- died while the slot moved, or another program has written there. One such job must not stop the
+-- others. Its hash stays, for people to look at, and reclaim reports it.
 local function forget(c, seq)
+  redis.call('ZADD', c.base .. 'bad', 'NX', 0, seq)
   for _, set in ipairs { 'live', 'in:completed', 'end:completed', 'in:dead', 'end:dead',
     'in:cancelled', 'end:cancelled' } do
     redis.call('ZREM', c.base .. set, seq)
   end
 end
 
--- forgetLease does so for a member of lease.
+-- forgetPending does so for a due member.
+local function forgetPending(c, queue, seq)
+  count(c, { queue = queue, status = 'pending' }, -1)
+  forget(c, seq)
+end
+
+-- forgetLease does so for a member of lease. A limit has room again.
 local function forgetLease(c, queue, m)
   local seq, group = splitLease(m)
   redis.call('ZREM', leaseKey(c, queue), m)
-  if group then redis.call('SREM', runKey(c, queue, group), seq) end
+  count(c, { queue = queue, status = 'running' }, -1)
+  if rulesOf(c, queue) then c.woken[queue] = true end
   forget(c, seq)
+  if not group then return end
+  redis.call('SREM', runKey(c, queue, group), seq)
+  local busy = c.base .. 'busy:' .. queue .. '\0' .. group
+  if redis.call('GET', busy) == seq then
+    redis.call('DEL', busy)
+    touchLine(c, queue, group)
+  end
+end
+
+-- reportBad returns jobs that forget has met, each with 1 if its key is still there: such a job is
+-- reported again after so many microseconds, until people delete its key.
+local function reportBad(c, again)
+  local all = {}
+  for _, seq in ipairs(redis.call('ZRANGEBYSCORE', c.base .. 'bad', '-inf', c.now, 'LIMIT', 0, BAD)) do
+    local isThere = redis.call('EXISTS', c.base .. 'j:' .. seq)
+    if isThere == 1 then
+      redis.call('ZADD', c.base .. 'bad', c.now + again, seq)
+    else
+      redis.call('ZREM', c.base .. 'bad', seq)
+    end
+    all[#all + 1] = { seq, isThere }
+  end
+  return all
 end

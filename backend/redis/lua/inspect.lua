@@ -87,12 +87,6 @@ local function find(keys, args)
   return { found, int(floor) }
 end
 
--- failuresOf returns the failures of a job.
-local function failuresOf(c, seq)
-  local packed = redis.call('HGET', c.base .. 'j:' .. seq, 'f')
-  return packed and cmsgpack.unpack(packed) or {}
-end
-
 -- read answers with jobs and their failures, and leaves out those that there are not. Arguments: 1
 -- with payloads and headers, and the seq of each.
 local function read(keys, args)

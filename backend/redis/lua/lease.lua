@@ -54,7 +54,8 @@ local function reclaimFrom(c, queue, n, jobs)
   end
 end
 
--- reclaim takes back at most so many jobs whose leases have expired, and answers with them.
+-- reclaim takes back at most so many jobs whose leases have expired. It answers with them, and with
+-- jobs that cannot be read. Arguments: how many, and when the latter are reported again.
 local function reclaim(keys, args)
   local c = open(keys)
   local jobs, limit = {}, tonumber(args[1])
@@ -63,7 +64,7 @@ local function reclaim(keys, args)
     reclaimFrom(c, queue, limit - #jobs, jobs)
   end
   finish(c)
-  return jobs
+  return { jobs, reportBad(c, tonumber(args[2])) }
 end
 
 redis.register_function {
@@ -73,10 +74,11 @@ redis.register_function {
   function_name = 'errand_reclaim_VERSION', callback = reclaim, flags = { 'allow-oom' },
 }
 
--- expired answers with how many leases have expired.
+-- expired answers with how many leases have expired, and jobs that cannot be read are to be
+-- reported.
 local function expired(keys)
   local c = open(keys)
-  local n = 0
+  local n = redis.call('ZCOUNT', c.base .. 'bad', '-inf', c.now)
   for _, queue in ipairs(redis.call('ZRANGE', c.base .. 'leased', 0, -1)) do
     n = n + redis.call('ZCOUNT', leaseKey(c, queue), '-inf', c.now)
   end

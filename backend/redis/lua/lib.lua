@@ -16,6 +16,7 @@
 --   leased                sorted set, all scores 0: queues that lease has or had
 --   run:QUEUE 0 GROUP     set: seq of running jobs of a group
 --   count                 hash: QUEUE 0 STATUS -> jobs
+--   bad                   sorted set: seq of jobs that cannot be read, by when they are reported
 --   sleep:QUEUE           there is a worker that sleeps
 --   got                   sorted set: the sources of received jobs, by when they are forgotten
 --   for ordered jobs: see lines.lua;  for rules: see rules.lua, rates.lua, turns.lua
@@ -70,12 +71,42 @@ local function open(keys)
   }
 end
 
--- load returns the state of a job, or nil.
+-- isRun reports whether a state has what a run gives it.
+local function isRun(r)
+  return r.worker and r.fence and r.attempt and r.started and r.locked and r.lease
+end
+
+-- decode returns the state in a text, or nil if errand has not written it. It looks at the fields
+-- that each state has.
+local function decode(packed)
+  local isRead, r = pcall(cmsgpack.unpack, packed)
+  if isRead and type(r) == 'table' and r.status and r.queue and r.kind and r.created and r.max
+    and type(r.due) == 'string' and #r.due == 8 and (r.group or not r.ordered) and (r.status ~= 'running' or isRun(r)) then
+    return r
+  end
+end
+
+-- checkType ends a call after an error other than that a key has another type than a hash.
+local function checkType(failed)
+  if string.sub(failed.err, 1, 9) ~= 'WRONGTYPE' then error(failed) end
+end
+
+-- fieldsOf returns fields of a job's hash, each false if there is none. A key of another type has
+-- none.
+local function fieldsOf(c, seq, ...)
+  local found = redis.pcall('HMGET', c.base .. 'j:' .. seq, ...)
+  if not found.err then return found end
+  checkType(found)
+  return {}
+end
+
+-- load returns the state of a job, or nil if there is none that can be read. See forget.
 local function load(c, seq)
-  local packed = redis.call('HGET', c.base .. 'j:' .. seq, 's')
+  local packed = redis.pcall('HGET', c.base .. 'j:' .. seq, 's')
   if not packed then return nil end
-  local r = cmsgpack.unpack(packed)
-  r.seq = seq
+  if type(packed) == 'table' then return checkType(packed) end
+  local r = decode(packed)
+  if r then r.seq = seq end
   return r
 end
 

@@ -28,9 +28,21 @@ local function firstOf(c, id)
   if r and r.status == 'pending' then return r end
 end
 
+-- forgetFirst takes jobs that cannot be read from the head of a line.
+local function forgetFirst(c, id)
+  local line = c.base .. 'line:' .. id
+  local seq = redis.call('ZRANGE', line, 0, 0)[1]
+  while seq and not load(c, seq) do
+    redis.call('ZREM', line, seq)
+    forget(c, seq)
+    seq = redis.call('ZRANGE', line, 0, 0)[1]
+  end
+end
+
 -- placeLine puts a line where its first job belongs. A line that is ready keeps its turn.
 local function placeLine(c, queue, group)
   local id = queue .. '\0' .. group
+  forgetFirst(c, id)
   local was = redis.call('GET', c.base .. 'at:' .. id)
   local r = firstOf(c, id)
   local is = r and (dueAt(r) <= c.now and 'r' .. r.kind or 'd')

@@ -4,11 +4,21 @@
 local CANCELLED = 'errand: cancelled, and the lease of its worker expired'
 local MOST_FAILURES = 10
 
+-- failuresOf returns the failures of a job, none if they cannot be read.
+local function failuresOf(c, seq)
+  local packed = fieldsOf(c, seq, 'f')[1]
+  if not packed then return {} end
+  local isRead, all = pcall(cmsgpack.unpack, packed)
+  if not isRead or type(all) ~= 'table' then return {} end
+  for _, failure in pairs(all) do
+    if type(failure) ~= 'table' or #failure ~= 7 then return {} end
+  end
+  return all
+end
+
 -- addFailure adds the run that ends now to the job's failures.
 local function addFailure(c, r, text, stack)
-  local key = c.base .. 'j:' .. r.seq
-  local packed = redis.call('HGET', key, 'f')
-  local all = packed and cmsgpack.unpack(packed) or {}
+  local key, all = c.base .. 'j:' .. r.seq, failuresOf(c, r.seq)
   if #all >= MOST_FAILURES then table.remove(all, 1) end
   all[#all + 1] = { c.now, r.attempt, r.redrives or 0, r.worker, text, stack, c.now - r.started }
   redis.call('HSET', key, 'f', cmsgpack.pack(all))

@@ -99,12 +99,15 @@ end
 -- take gives a pending job to the claimer. It returns false if a rate has no tokens for the job, or
 -- if the job does not fit.
 local function take(c, q, seq)
-  local f = redis.call('HMGET', c.base .. 'j:' .. seq, 's', 'p', 'h')
-  if not f[1] then return true end
-  local r = cmsgpack.unpack(f[1])
+  local f = fieldsOf(c, seq, 's', 'p', 'h')
+  local r = f[1] and decode(f[1])
+  if not r then
+    forgetPending(c, q.queue, seq)
+    return true
+  end
   local group, cost = r.group or '', r.cost or 1
   if not allows(q.meter, group, cost) then return false end
-  if not fits(q, #f[2] + (f[3] and #f[3] or 0)) then return false end
+  if not fits(q, (f[2] and #f[2] or 0) + (f[3] and #f[3] or 0)) then return false end
   spend(q.meter, group, cost)
   if not q.drawn then q.fence = drawFence(c, q.fence, q.isOwn) end
   q.drawn, q.any = true, true
