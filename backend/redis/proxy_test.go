@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // proxy passes connections on to a server. While cut is set it passes requests on, and ends the
@@ -57,6 +58,16 @@ func (p *proxy) answer(near, far net.Conn) {
 		}
 		if _, err := near.Write(buffer[:n]); err != nil {
 			return
+		}
+	}
+}
+
+// eventually waits until something is so, at most ten seconds.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after ten seconds it is not so: %s", what)
 		}
 	}
 }
