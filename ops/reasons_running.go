@@ -202,7 +202,7 @@ func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.Wor
 // reported itself since it should have extended it, or would have if it could.
 func (f *facts) failsToExtend(holder queue.WorkerRecord) bool {
 	due := f.job.LockedAt.Add(f.job.LeaseEnds.Sub(f.job.LockedAt) / 2) // and a margin
-	return f.isReporting(holder) && (f.held.explains(holder) || f.at.Add(-holder.Silent).After(due))
+	return f.isReporting(holder) && (f.held.explains(holder) || holder.SeenAt.After(due))
 }
 
 // withCancel adds to the reason why the job's worker does not end it that the job was cancelled:
