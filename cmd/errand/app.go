@@ -105,7 +105,7 @@ interrupted.`,
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
 	group(root, a.versionCommand(), a.migrateCommand(), a.enqueueCommand(), a.jobsCommand(), a.queuesCommand(),
 		a.kindsCommand(), a.schedulesCommand(), a.workersCommand(), a.statsCommand(), a.doctorCommand(), a.explainCommand(),
-		a.auditCommand(), a.tailCommand(), a.topCommand(), a.webCommand(), a.manCommand(), a.benchCommand())
+		a.auditCommand(), a.tailCommand(), a.topCommand(), a.webCommand(), a.manCommand())
 	return root
 }
 
