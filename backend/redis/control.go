@@ -198,9 +198,13 @@ func (b *Backend) cancels(worker string) string { return b.opts.Namespace + ":ca
 
 // ListenCancels implements [queue.Canceller].
 func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
-	return b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.cancels(worker)).Build() }, func(text string) {
-		if id, err := strconv.ParseInt(text, 10, 64); err == nil {
-			hint(id)
-		}
-	}, func() { hint() })
+	return b.subscribe(ctx, subscription{
+		command: func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.cancels(worker)).Build() },
+		receive: func(text string) {
+			if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+				hint(id)
+			}
+		},
+		confirmed: func() { hint() },
+	})
 }

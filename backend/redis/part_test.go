@@ -275,24 +275,6 @@ func stat(t *testing.T, node rueidis.Client, section string, behind ...string) (
 	return n
 }
 
-// TestMayNotListen: a user who may not subscribe gets an error, so that its workers poll.
-func TestMayNotListen(t *testing.T) {
-	p := newParted(t, redis.Options{})
-	p.do(t, "ACL", "SETUSER", "part", "resetchannels")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	nothing := func() {}
-	for name, err := range map[string]error{
-		"Listen":        p.Listen(ctx, "w", []string{"q"}, nothing),
-		"ListenPauses":  p.ListenPauses(ctx, nothing),
-		"ListenCancels": p.ListenCancels(ctx, "w", func(...int64) {}),
-	} {
-		if err == nil || !strings.Contains(err.Error(), "NOPERM") {
-			t.Errorf("%s: got error %v, want NOPERM", name, err)
-		}
-	}
-}
-
 // TestIdleClaim: a claim of queues in many partitions that finds nothing asks all of them at once.
 func TestIdleClaim(t *testing.T) {
 	_, client := startWith(t, nil)

@@ -64,5 +64,9 @@ func (b *Backend) PausedKinds(ctx context.Context) ([]string, error) {
 
 // ListenPauses implements [queue.Pauser].
 func (b *Backend) ListenPauses(ctx context.Context, changed func()) error {
-	return b.subscribe(ctx, func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.pauses()).Build() }, func(string) { changed() }, changed)
+	return b.subscribe(ctx, subscription{
+		command:   func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.pauses()).Build() },
+		receive:   func(string) { changed() },
+		confirmed: changed,
+	})
 }

@@ -93,8 +93,8 @@ func isSpecial(r rune) bool {
 // Backend is a [queue.Queue] in Redis or Valkey. [New] makes one. It is safe for concurrent use,
 // and starts no goroutines that outlive a call. It implements every optional interface of package
 // queue except for [queue.TxClaimer], [queue.TxBeginner], [queue.Pooled] and [queue.Tabled], which
-// are for SQL databases, [queue.Auditor], and [queue.DeathTeller], [queue.ListenChecker] and
-// [queue.Upkeeper], which it does not need.
+// are for SQL databases, [queue.Auditor], and [queue.DeathTeller] and [queue.Upkeeper], which it
+// does not need.
 type Backend struct {
 	client rueidis.Client
 	opts   Options
@@ -106,6 +106,7 @@ type Backend struct {
 	turns  turns         // of queues with rules: how soon their workers claim again
 
 	reopener reopener // of connections that lead to a replica
+	unheard  unheard  // subscriptions that cannot be made
 }
 
 var _ interface {
@@ -113,6 +114,7 @@ var _ interface {
 	queue.Reclaimer
 	queue.Reassigner
 	queue.Waiter
+	queue.ListenChecker
 	queue.Checker
 	queue.Inspector
 	queue.Backlogger

@@ -1,0 +1,155 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	// shortestReconnect and longestReconnect are the pauses before a subscription is made again. The
+	// pause doubles while that fails.
+	shortestReconnect = 100 * time.Millisecond
+	longestReconnect  = time.Second
+	// confirmTimeout is how long a server may take to confirm a subscription. The client tries again
+	// by itself, and returns no error.
+	confirmTimeout = 2 * time.Second
+)
+
+// errUnconfirmed is why a subscription is made again that no server has confirmed.
+var errUnconfirmed = fmt.Errorf("no server has confirmed a subscription within %v", confirmTimeout)
+
+// Listen implements [queue.Waiter]. It has a subscription for each partition of the queues, on
+// connections that the client shares among all of them. It goes on if a server refuses one:
+// CheckListen says why.
+func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
+	var all sync.WaitGroup
+	for _, at := range b.placesOf(queues, 0) {
+		channel := b.tags[at.partition] + "wake:" + at.queue
+		all.Go(func() {
+			id := b.unheard.newID(worker)
+			defer b.unheard.note(id, nil)
+			_ = b.subscribe(ctx, subscription{
+				command:   func() rueidis.Completed { return b.client.B().Ssubscribe().Channel(channel).Build() },
+				receive:   func(string) { b.turns.hurry(at.queue); wake() },
+				confirmed: func() { b.unheard.note(id, nil); wake() },
+				failed:    func(err error) { b.unheard.note(id, err) },
+			}) // it returns no error: failed gets them
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// CheckListen implements [queue.ListenChecker].
+func (b *Backend) CheckListen(worker string) error { return b.unheard.of(worker) }
+
+// unheard are the subscriptions that cannot be made, with the reason. The zero value is ready for
+// use.
+type unheard struct {
+	mu      sync.Mutex
+	last    int
+	reasons map[subscriptionID]error
+}
+
+// subscriptionID is one of the subscriptions of a worker.
+type subscriptionID struct {
+	worker string
+	number int
+}
+
+func (u *unheard) newID(worker string) subscriptionID {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last++
+	return subscriptionID{worker, u.last}
+}
+
+// note records why a subscription cannot be made; nil means that it is, or that it has ended.
+func (u *unheard) note(id subscriptionID, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err == nil {
+		delete(u.reasons, id)
+		return
+	}
+	if u.reasons == nil {
+		u.reasons = make(map[subscriptionID]error)
+	}
+	u.reasons[id] = err
+}
+
+// of returns why subscriptions of a worker cannot be made, or nil.
+func (u *unheard) of(worker string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var errs failures
+	for id, err := range u.reasons {
+		if id.worker == worker {
+			errs.add(err)
+		}
+	}
+	return errs.err()
+}
+
+// subscription is what [Backend.subscribe] is to do.
+type subscription struct {
+	command   func() rueidis.Completed
+	receive   func(text string) // gets each message
+	confirmed func()            // is called whenever the server has confirmed it
+	failed    func(err error)   // is called when it cannot be made; nil: a user who may not is an error
+}
+
+// subscribe keeps a subscription until ctx ends. It subscribes again when the connection breaks, or
+// when the slot of its channel has moved. Without s.failed it returns an error if the user may not
+// subscribe.
+func (b *Backend) subscribe(ctx context.Context, s subscription) error {
+	pause := shortestReconnect
+	for ctx.Err() == nil {
+		wasMade, err := b.subscribeOnce(ctx, s)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case s.failed == nil && isDenied(err):
+			return failed("subscribe", err)
+		case wasMade:
+			pause = shortestReconnect
+		case s.failed != nil && err != nil:
+			s.failed(failed("listen", err))
+		}
+		sleep(ctx, pause)
+		pause = min(2*pause, longestReconnect)
+	}
+	return nil
+}
+
+// subscribeOnce makes a subscription, and returns when its connection breaks. It reports whether
+// the server had confirmed it, and returns the error that has ended it.
+func (b *Backend) subscribeOnce(ctx context.Context, s subscription) (wasMade bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	patience := time.AfterFunc(confirmTimeout, func() { cancel(errUnconfirmed) })
+	defer patience.Stop()
+	var isMade atomic.Bool
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(p rueidis.PubSubSubscription) {
+		if p.Kind == "subscribe" || p.Kind == "ssubscribe" {
+			patience.Stop()
+			isMade.Store(true)
+			s.confirmed()
+		}
+	})
+	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, _ rueidis.CommandClient) error {
+		cancel(nil) // else the client tries again, for ever, and tells nobody
+		return err
+	})
+	err = b.client.Receive(hooked, s.command(), func(m rueidis.PubSubMessage) { s.receive(m.Message) })
+	if errors.Is(context.Cause(ctx), errUnconfirmed) {
+		err = fmt.Errorf("%w: %w", errUnconfirmed, err)
+	}
+	return isMade.Load(), err
+}
