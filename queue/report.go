@@ -24,8 +24,8 @@ const (
 	// firstReport is how long after its start, and after it was told to stop, a worker reports
 	// itself, on average.
 	firstReport = time.Second
-	// reportTimeout bounds a report whose answer never arrives, and stoppedTimeout the one that
-	// removes the worker's record.
+	// reportTimeout bounds a report whose answer never arrives, and stoppedTimeout what a worker that
+	// has stopped still reports.
 	reportTimeout  = 3 * time.Second
 	stoppedTimeout = time.Second
 	// maxClaimError is how many bytes of a claim's error a report has.
@@ -49,7 +49,8 @@ func (r *run) noteClaim(at time.Time, err error) {
 }
 
 // reportLoop reports the worker until ctx ends, and then removes its record, unless patience has
-// ended.
+// ended. A report that is under way then goes on: if it were cut off, its counts might be recorded,
+// and would be reported again.
 func (r *run) reportLoop(ctx, patience context.Context) {
 	fleet, ok := As[Fleet](r.Backend)
 	if !ok {
@@ -59,6 +60,9 @@ func (r *run) reportLoop(ctx, patience context.Context) {
 	var draining time.Time
 	hasReported := false
 	told := r.serving.Done()
+	calls, cut := context.WithCancel(patience)
+	defer cut()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stoppedTimeout, cut) })()
 	timer := time.NewTimer(jitter(firstReport))
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -72,13 +76,13 @@ func (r *run) reportLoop(ctx, patience context.Context) {
 		case <-timer.C:
 		}
 		hasReported = true
-		err := r.sendReport(ctx, reportTimeout, fleet, r.newReport(draining))
+		err := r.sendReport(calls, fleet, r.newReport(draining))
 		if ctx.Err() == nil {
 			log.report(err)
 		}
 		timer.Reset(ReportInterval)
 	}
-	r.reportStopped(patience, fleet, hasReported)
+	r.reportStopped(calls, fleet, hasReported)
 }
 
 // reportStopped removes the worker's record, if there is one, and reports what its last runs came
@@ -88,15 +92,15 @@ func (r *run) reportStopped(ctx context.Context, fleet Fleet, hasReported bool) 
 		return
 	}
 	stopped := WorkerReport{WorkerInfo: WorkerInfo{Name: r.Name}, Stopped: true}
-	if err := r.sendReport(ctx, stoppedTimeout, fleet, stopped); err != nil {
+	if err := r.sendReport(ctx, fleet, stopped); err != nil {
 		r.Logger.Warn("errand: the last report of the worker failed, it will be shown as vanished", "error", err)
 	}
 }
 
 // sendReport sends a report with what runs came to since the last one. If it fails, the next one
 // has that, too.
-func (r *run) sendReport(ctx context.Context, timeout time.Duration, fleet Fleet, report WorkerReport) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (r *run) sendReport(ctx context.Context, fleet Fleet, report WorkerReport) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	counted := r.takeTallies()
 	report.Stats = statsOf(counted, r.steadyNow())

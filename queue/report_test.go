@@ -155,6 +155,41 @@ func TestReportHangs(t *testing.T) {
 	})
 }
 
+// slowAnswers is a queue that answers reports late.
+type slowAnswers struct {
+	*queuetest.Queue
+	begun chan bool
+}
+
+func (q *slowAnswers) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+	if err := q.Queue.ReportWorkers(ctx, reports...); err != nil || reports[0].Stopped {
+		return err
+	}
+	q.begun <- true
+	select {
+	case <-time.After(500 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestReportWhileStopping: a worker that stops waits for the answer to the report that is under
+// way, and does not report again what that has recorded.
+func TestReportWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slowAnswers{newQueue(t, 3), make(chan bool, 1)}
+		w := start(t, queue.Worker{Backend: q, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })})
+		<-q.begun
+		w.stop()
+		all, err := q.Stats(t.Context(), queue.StatsFilter{})
+		if err != nil || len(all) != 1 || all[0].Done != 3 {
+			t.Errorf("got %+v, error %v; want 3 jobs done", all, err)
+		}
+		w.log.wantLogged(t, 0, "report")
+	})
+}
+
 // TestReportsClaimError: a worker that cannot claim says why, until it can.
 func TestReportsClaimError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
