@@ -80,7 +80,7 @@ func TestStrict(t *testing.T) {
 			row := "INSERT 0 1\x00"
 			s.on.Store(&row)
 			// Nothing is committed then. A driver that calls the connection bad lets the call run again.
-			isRetried := w.driver == "postgres" || w.mode == "simple_protocol"
+			isRetried := w.driver == "postgres"
 			err := q.Enqueue(t.Context(), nil, jobs(1)...)
 			if (err == nil) != isRetried || errors.Is(err, queue.ErrUnknown) {
 				t.Errorf("Enqueue that was cut before its commit: %v, want an error, which is not %v: %t", err, queue.ErrUnknown, !isRetried)
