@@ -45,8 +45,7 @@ func Migrations(o Options) ([]Migration, error) {
 // it as a whole, in one transaction, when no worker is alive. It leaves what others have made in
 // the schema, and fails and changes nothing if that depends on errand's tables. Without it nothing
 // is left, and the schema is dropped as well. What is not there is passed over. Its first statement
-// takes the lock of the steps, so that a transaction may run that first, and check what is there.
-// errand migrate down does so. The error is a [*queue.InvalidError].
+// takes the lock of the steps. errand migrate down prints it. The error is a [*queue.InvalidError].
 func DropSQL(o Options) (string, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -42,7 +42,7 @@ func Migrations(o Options) ([]Migration, error) {
 // it as a whole, in one transaction, when no worker is alive. What is not there is passed over.
 // Triggers of others on errand's tables are dropped with them, and views that name them stay. So
 // does errand_dedup, the table of middleware.SQLDedup. The file stays in WAL mode. errand migrate
-// down runs it after some checks. The error is a [*queue.InvalidError].
+// down prints it. The error is a [*queue.InvalidError].
 func DropSQL(o Options) (string, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -306,3 +306,21 @@ func TestLockedBehind(t *testing.T) {
 		t.Errorf("exit code %d, %s; want %s", r.code, r.err, want)
 	}
 }
+
+// TestLockedMigrations: a command that waits for a migration to end says whose lock that is, which
+// is no row's.
+func TestLockedMigrations(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.EmptyDSN(t)
+	d := withJob(t, url)
+	text, err := dropSQL(d.Scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, _, _ := strings.Cut(text, ";")
+	pid := hold(t, d.DB, lock)
+	want := fmt.Sprintf("waited 3s for an advisory lock, which session %d (holder) holds. ", pid)
+	if r := runErrand(t, url, "migrate", "repair", "--timeout", "3s"); r.code != exitRefused || !strings.Contains(r.err, want) {
+		t.Errorf("exit code %d, %s; want %s", r.code, r.err, want)
+	}
+}

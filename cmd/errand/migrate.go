@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ func (a *app) migrateCommand() *cobra.Command {
 		Short: "Create the tables, bring them up to date, or print the SQL that does",
 		Long: `migrate up does what postgres.Migrate and sqlite.Migrate do: any number of
 processes may do so at once, beside running workers. There are no steps back:
-migrate down removes everything.`,
+migrate down prints the SQL that removes everything.`,
 	}
 	create := false
 	up := &cobra.Command{
@@ -177,11 +176,16 @@ func steps(ctx context.Context, db queue.DB, scheme string) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	present, err := presentTables(ctx, db, scheme)
-	if err != nil || !slices.Contains(present, "migrations") {
+	find, table := `SELECT FROM pg_tables WHERE schemaname = 'errand' AND tablename = 'migrations'`, "errand.migrations"
+	if scheme == dburl.SQLite {
+		find, table = `SELECT 1 FROM sqlite_schema WHERE type = 'table' AND lower(name) = 'errand_migrations'`, "errand_migrations"
+	}
+	isThere := false
+	err = readRows(ctx, db, find, func(*sql.Rows) error { isThere = true; return nil })
+	if err != nil || !isThere {
 		return list, err
 	}
-	err = readRows(ctx, db, `SELECT version FROM `+prefixOf(scheme)+`migrations ORDER BY version`, func(rows *sql.Rows) error {
+	err = readRows(ctx, db, `SELECT version FROM `+table+` ORDER BY version`, func(rows *sql.Rows) error {
 		var v int
 		switch err := rows.Scan(&v); {
 		case err != nil:

@@ -53,10 +53,8 @@ rights. So run this again after an upgrade, too, behind the migrations.`,
 	cmd.Flags().IntVar(&p.after, "after", 0, "leave out the migrations up to this `version`")
 	cmd.Flags().StringVar(&p.dir, "dir", "", "write files into this `folder`, which has to exist")
 	cmd.Flags().StringVar(&p.format, "format", plainFormat, "the `format` of the files: plain or goose")
-	cmd.Flags().BoolVar(&p.isDown, "down", false, "print the SQL of migrate down, which checks nothing")
 	cmd.Flags().BoolVar(&p.isRoles, "roles", false, "the script of the database roles; postgres only")
-	cmd.MarkFlagsMutuallyExclusive("after", "down", "roles")
-	cmd.MarkFlagsMutuallyExclusive("dir", "down")
+	cmd.MarkFlagsMutuallyExclusive("after", "roles")
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{plainFormat, gooseFormat}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -64,9 +62,9 @@ rights. So run this again after an upgrade, too, behind the migrations.`,
 
 // printing holds the flags of migrate print.
 type printing struct {
-	after           int
-	isDown, isRoles bool
-	dir, format     string
+	after       int
+	isRoles     bool
+	dir, format string
 }
 
 const plainFormat, gooseFormat = "plain", "goose"
@@ -84,14 +82,6 @@ func (p printing) check(cmd *cobra.Command) error {
 }
 
 func (p printing) run(out io.Writer, scheme string) error {
-	if p.isDown {
-		text, err := dropSQL(scheme)
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(out, text)
-		return err
-	}
 	if p.isRoles {
 		if scheme != dburl.Postgres {
 			return usagef("--roles: %s has no roles", scheme)
