@@ -194,19 +194,16 @@ type upkeepStatement struct {
 }
 
 // newUpkeep returns the variants of sql/reclaim.sql or sql/release_unanswered.sql, whose parameters
-// end with $n.
-func newUpkeep(all string, n int) upkeepStatement {
+// end with $n. typed gives a type to one that the choice of jobs does not use, if there is one.
+func newUpkeep(all string, n int, typed string) upkeepStatement {
 	const running = "r.status = 'running'\n"
 	last := "$" + strconv.Itoa(n+1) + "::text"
 	_, choose, _ := strings.Cut(all, "SELECT r.ctid\n")
 	choose, _, _ = strings.Cut(choose, "FOR UPDATE SKIP LOCKED")
 	choose = strings.Replace(choose, running, running+"AND r.id <> ALL (("+last+")::bigint[])\n", 1)
-	if n == 5 {
-		choose += "AND $5::boolean IS NOT NULL" // a parameter needs a type
-	}
 	return upkeepStatement{
 		all:     all,
-		choose:  "SELECT r.id\n" + choose,
+		choose:  "SELECT r.id\n" + choose + typed,
 		allowed: strings.Replace(all, running, running+"AND r.id = ANY (("+last+")::bigint[])\n", 1),
 	}
 }

@@ -79,21 +79,26 @@ func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue
 }
 
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Jobs that the database refuses to
-// change are logged, and passed over for a minute.
+// change are logged, and passed over for a minute. Package clockwatch says what a jump of the
+// server's clock does.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	const operation = "reclaim"
 	if limit < 1 {
 		return nil, fmt.Errorf("postgres: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))
 	}
 	limit = min(limit, maxClaimed)
-	err = b.passBad(ctx, operation, &b.badRows.reclaims, b.sql.reclaim, []any{limit}, func(text string, last ...any) error {
+	look := b.clock.Begin()
+	upTo, by := look.Arrays()
+	args := []any{limit, look.Latest, upTo, by, look.Since}
+	err = b.passBad(ctx, operation, &b.badRows.reclaims, b.sql.reclaim, args, func(text string, last ...any) error {
 		var got []*queue.Job
 		err := b.run(ctx, operation, nil, func(db queue.DB) (err error) {
-			got, err = queryJobs(ctx, db, "", 0, 0, text, append([]any{limit}, last...)...)
+			got, err = queryJobs(ctx, db, "", 0, 0, text, append(slices.Clip(args), last...)...)
 			return err
 		})
-		if err == nil {
-			jobs = append(jobs, got...)
+		if n := len(got) - 1; err == nil { // the last row has the clock
+			b.clock.Note(look, got[n].CreatedAt.UnixMicro(), b.options.Logger)
+			jobs = append(jobs, got[:n]...)
 		}
 		return err
 	})

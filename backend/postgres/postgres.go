@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"sync/atomic"
 
+	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -33,6 +34,7 @@ type Backend struct {
 	ticks            sqlkit.Ticks
 	rules            rules
 	badRows          badRows
+	clock            clockwatch.Watch // of the server, for reclaiming
 }
 
 var _ interface {

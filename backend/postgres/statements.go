@@ -75,7 +75,7 @@ func loadClaim(load loader) claimStatements {
 		claimOrdered:      load("claim_ordered"),
 		orderedQueues:     load("ordered_queues"),
 		resume:            load("resume"),
-		releaseUnanswered: newUpkeep(load("release_unanswered"), 5),
+		releaseUnanswered: newUpkeep(load("release_unanswered"), 5, "AND $5::boolean IS NOT NULL"),
 		probe:             load("probe"),
 		priorities:        load("priorities"),
 		transactions:      load("transactions"),
@@ -84,7 +84,7 @@ func loadClaim(load loader) claimStatements {
 		claimHeads:        load("claim_heads"),
 		claimTry:          load("claim_try"),
 		lockRows:          load("lock_rows"),
-		reclaim:           newUpkeep(load("reclaim"), 1),
+		reclaim:           newUpkeep(load("reclaim"), 5, ""),
 	}
 }
 

@@ -6,6 +6,9 @@
 -- together with the jobs that ran beside it, claimed together with them and kill them again, until all are dead.
 -- A job that its worker was asked to cancel is cancelled, with queue.ReclaimedCancelled as its error. An ordered job
 -- that would be dead is held if the rule of its queue says so.
+-- Times are compared with $2, in microseconds since 1970, if the clock is later: it has jumped. Leases that began at one
+-- of the times $3 or before end later by that one of $4 microseconds. Those that began in the future count from $5. See
+-- package clockwatch. After the jobs it returns a row with the id 0 and, as its created_at, the clock.
 -- Returns neither payloads nor headers. No time or number in a row makes it fail: one such row would keep all others
 -- from being reclaimed. It wakes the sleeping workers of the queues that jobs return to. While it locks rows it waits
 -- for a millisecond at most, as claim.sql does.
@@ -47,12 +50,23 @@ WITH taken AS (
                 SELECT r.ctid
                 FROM errand.jobs r
                 WHERE r.status = 'running'
-                    AND CASE WHEN r.locked_until > r.locked_at THEN r.locked_until
-                        ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
-                        < statement_timestamp()
+                    AND CASE
+                        WHEN r.locked_at > statement_timestamp() + interval '1 minute' AND r.locked_at < '9999-12-31Z'
+                            AND (r.locked_until < '9999-12-31Z' OR r.locked_until IS NULL)
+                        THEN (SELECT 'epoch'::timestamptz + $5::bigint * interval '1 microsecond')
+                            + CASE WHEN r.locked_until > r.locked_at THEN r.locked_until - r.locked_at
+                                ELSE interval '10 minutes' END
+                        WHEN r.locked_until > r.locked_at THEN r.locked_until
+                        ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes'
+                    END
+                        < (SELECT least(statement_timestamp(), 'epoch'::timestamptz + $2::bigint * interval '1 microsecond'))
+                        - CASE WHEN $3::text = '{}' THEN interval '0' ELSE (
+                            SELECT coalesce(sum(jump.size), 0)::float8 * interval '1 microsecond'
+                            FROM unnest($3::text::bigint[], $4::text::bigint[]) AS jump (up_to, size)
+                            WHERE r.locked_at <= 'epoch'::timestamptz + jump.up_to * interval '1 microsecond') END
                     AND CASE
                         WHEN r.locked_until > r.locked_at AND r.locked_at > '1970-01-01Z'
-                            AND r.locked_until < '9999-12-31Z'
+                            AND r.locked_at < statement_timestamp() AND r.locked_until < '9999-12-31Z'
                             AND r.attempts >= 2 AND r.attempts < r.max_attempts AND r.cancel_at IS NULL
                             AND r.last_error LIKE 'errand: the lease of %'
                         THEN r.locked_until + (r.locked_until - r.locked_at)
@@ -82,4 +96,6 @@ SELECT
     t.attempts, t.max_attempts, t.fence, least(greatest(t.created_at, '1970-01-01Z'), '9999-12-31Z'),
     coalesce(t.job_key, ''), NULL, coalesce(t.last_error, ''), coalesce(t.job_group, '')
 FROM taken AS t
-WHERE (SELECT count(*) FROM woken) >= 0;
+WHERE (SELECT count(*) FROM woken) >= 0
+UNION ALL
+SELECT 0, '', '', NULL, 0, statement_timestamp(), 0, 0, 0, statement_timestamp(), '', NULL, '', '';

@@ -1,0 +1,123 @@
+package postgres_test
+
+import (
+	"bytes"
+	"database/sql"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/queue"
+)
+
+// freshClock returns a queue of a fresh database whose server's clock set changes: functions that
+// hide those of pg_catalog add a stored interval to the time.
+func freshClock(t *testing.T, o postgres.Options) (q *postgres.Backend, db *sql.DB, set func(off string)) {
+	t.Helper()
+	db, err := sql.Open("pgx", postgrestest.DSN(t)+"&search_path=clock,pg_catalog,public")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	exec(t, db, `CREATE SCHEMA clock; CREATE TABLE clock.shift (by interval); INSERT INTO clock.shift VALUES ('0')`)
+	for _, name := range []string{"statement_timestamp", "clock_timestamp", "now", "transaction_timestamp"} {
+		exec(t, db, `CREATE FUNCTION clock.`+name+`() RETURNS timestamptz STABLE LANGUAGE sql
+			AS 'SELECT pg_catalog.`+name+`() + by FROM clock.shift'`)
+	}
+	return backend(t, db, o), db, func(off string) { exec(t, db, `UPDATE clock.shift SET by = $1::text::interval`, off) }
+}
+
+// wantReclaimed reclaims, and demands the jobs.
+func wantReclaimed(t *testing.T, q queue.Reclaimer, when string, want ...*queue.Job) {
+	t.Helper()
+	got, err := q.Reclaim(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := func(all []*queue.Job) (ids []int64) {
+		for _, j := range all {
+			ids = append(ids, j.ID)
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	if !slices.Equal(id(got), id(want)) {
+		t.Errorf("reclaimed %s: got jobs %v, want %v", when, id(got), id(want))
+	}
+}
+
+func claimFor(t *testing.T, q queue.Queue, n int, lease time.Duration) []*queue.Job {
+	t.Helper()
+	req := request(n)
+	req.Lease = lease
+	got, err := q.Claim(t.Context(), req)
+	if err != nil || len(got) != n {
+		t.Fatalf("Claim: got %d jobs, %v; want %d", len(got), err, n)
+	}
+	return got
+}
+
+// TestServerClockGoesForward: a jump beyond the lease takes no job from a worker that lives. The
+// jobs of a dead worker are reclaimed when their lease would have ended without the jump.
+func TestServerClockGoesForward(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	q, db, set := freshClock(t, postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	enqueue(t, q, jobs(5)...)
+	wantReclaimed(t, q, "before the jump")
+	held := claimFor(t, q, 3, 30*time.Second)
+	living, dead, guide := held[0], held[1], held[2]
+	exec(t, db, `UPDATE errand.jobs SET locked_until = NULL WHERE id = $1`, guide.ID)
+
+	set("1 hour")
+	wantReclaimed(t, q, "by the statement that meets the jump")
+	wantReclaimed(t, q, "after the jump")
+	if lost, _, err := q.Extend(t.Context(), 30*time.Second, living); err != nil || len(lost) != 0 {
+		t.Fatalf("Extend after the jump: lost %d, error %v", len(lost), err)
+	}
+	set("1 hour 5 seconds")
+	wantReclaimed(t, q, "after a second jump")
+	exec(t, db, `UPDATE errand.jobs SET locked_at = locked_at - interval '31 s', locked_until = locked_until - interval '31 s' WHERE id = $1`, dead.ID)
+	exec(t, db, `UPDATE errand.jobs SET locked_at = locked_at - interval '9 minutes' WHERE id = $1`, guide.ID)
+	wantReclaimed(t, q, "when a dead worker's lease is over", dead)
+
+	late := claimFor(t, q, 1, 20*time.Millisecond)
+	time.Sleep(30 * time.Millisecond)
+	wantReclaimed(t, q, "of what was claimed after the jump", late...)
+	exec(t, db, `UPDATE errand.jobs SET locked_at = locked_at - interval '62 s' WHERE id = $1`, guide.ID)
+	wantReclaimed(t, q, "when a guide's worker has not moved locked_at for ten minutes", guide)
+	if n := strings.Count(log.String(), "the database's clock went forward"); n != 2 {
+		t.Errorf("log: got %d records of two jumps:\n%s", n, log.String())
+	}
+}
+
+// TestServerClockGoesBack: jobs that were claimed before do not wait for the clock to come to the
+// end of their lease again, also if this process has not seen the jump.
+func TestServerClockGoesBack(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	seen, db, set := freshClock(t, postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	enqueue(t, seen, jobs(2)...)
+	wantReclaimed(t, seen, "before the jump")
+	held := claimFor(t, seen, 2, 50*time.Millisecond)
+	set("-1 hour")
+	started := backend(t, db, postgres.Options{})
+	for _, q := range []*postgres.Backend{seen, started} {
+		wantReclaimed(t, q, "as soon as the jump is seen")
+	}
+	if lost, _, err := seen.Extend(t.Context(), time.Minute, held[0]); err != nil || len(lost) != 0 {
+		t.Fatalf("Extend after the jump: lost %d, error %v", len(lost), err)
+	}
+	time.Sleep(60 * time.Millisecond)
+	wantReclaimed(t, started, "when a dead worker's lease is over", held[1])
+	exec(t, db, `UPDATE errand.jobs SET status = 'running', fence = 9, locked_by = 'w', locked_at = now() + interval '1 hour',
+		locked_until = now() + interval '1 hour 50 milliseconds' WHERE id = $1`, held[1].ID)
+	wantReclaimed(t, seen, "when a dead worker's lease is over, by the process that saw the jump", held[1])
+	if n := strings.Count(log.String(), "the database's clock went back"); n != 1 {
+		t.Errorf("log: got %d records of one jump:\n%s", n, log.String())
+	}
+}
