@@ -290,16 +290,19 @@ func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue
 }
 
 // Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. If no lease has expired, it only
-// reads.
+// reads. Package clockwatch says what a jump of this machine's clock does.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("sqlite: reclaim: %w", sqlkit.Invalid("Limit", "%d: at least 1", limit))
 	}
 	b.emptyWAL(ctx)
+	look := b.clock.Begin()
+	at := now()
+	look = b.clock.Note(look, at, b.options.Logger)
 	var expired []int64
 	err = b.read(ctx, "reclaim", func(db queue.DB) (err error) {
 		passed := b.badRows.reclaims.IDs()
-		expired, err = queryIDs(ctx, db, b.sql.expired, now(), limit+len(passed))
+		expired, err = queryIDs(ctx, db, b.sql.expired, at, limit+len(passed), look.JSON(), look.Since)
 		expired = without(expired, passed)
 		expired = expired[:min(len(expired), limit)]
 		return err
@@ -312,7 +315,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	err = b.write(ctx, "reclaim", func(ctx context.Context, db queue.DB) (err error) {
 		again, jobs = requeued{}, nil
 		refused, err = halve(ctx, db, expired, func(part []int64) error {
-			got, err := queryJobs(ctx, db, b.sql.reclaim, now(), idList(part))
+			got, err := queryJobs(ctx, db, b.sql.reclaim, at, idList(part), look.JSON(), look.Since)
 			if err == nil {
 				jobs = append(jobs, got...)
 			}

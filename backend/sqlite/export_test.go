@@ -41,3 +41,6 @@ func ForgetTick(b *Backend) { b.ticks.Expire() }
 
 // LeftSchedules returns the schedules that b leaves alone now.
 func LeftSchedules(b *Backend) []string { return b.ticks.Left() }
+
+// SeeClock makes b take at, in microseconds since 1970, for what this machine's clock shows.
+func SeeClock(b *Backend, at int64) { b.clock.Note(b.clock.Begin(), at, b.options.Logger) }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 	"github.com/errandhq/errand/internal/handle"
@@ -30,7 +31,8 @@ type Backend struct {
 	turns   turns
 	rules   rules
 	badRows badRows
-	polled  atomic.Int64 // when Listen last looked into the file, as UnixNano
+	clock   clockwatch.Watch // of this machine, for reclaiming
+	polled  atomic.Int64     // when Listen last looked into the file, as UnixNano
 
 	restoreTimeout string // the statement that restores a connection's busy_timeout
 }

@@ -18,6 +18,7 @@ package clockwatch
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -120,6 +121,15 @@ func (w *Watch) note(l Look, clock int64) (jump time.Duration) {
 		return passed - least
 	}
 	return 0
+}
+
+// JSON returns the Jumps as a JSON array of pairs: UpTo and By of each.
+func (l Look) JSON() string {
+	pairs := make([]string, len(l.Jumps))
+	for i, j := range l.Jumps {
+		pairs[i] = fmt.Sprintf("[%d,%d]", j.UpTo, j.By)
+	}
+	return "[" + strings.Join(pairs, ",") + "]"
 }
 
 // Arrays returns the Jumps as the texts of two PostgreSQL arrays of numbers: UpTo and By of each.

@@ -133,12 +133,14 @@ func TestConcurrentLooks(t *testing.T) {
 	})
 }
 
-func TestArrays(t *testing.T) {
-	upTo, by := clockwatch.Look{Jumps: []clockwatch.Jump{{1, 2}, {3, 4}}}.Arrays()
-	if upTo != "{1,3}" || by != "{2,4}" {
-		t.Errorf("got %s, %s", upTo, by)
-	}
-	if upTo, by = (clockwatch.Look{}).Arrays(); upTo != "{}" || by != "{}" {
-		t.Errorf("of none: got %s, %s", upTo, by)
+func TestTexts(t *testing.T) {
+	for want, l := range map[[3]string]clockwatch.Look{
+		{"{1,3}", "{2,4}", "[[1,2],[3,4]]"}: {Jumps: []clockwatch.Jump{{1, 2}, {3, 4}}},
+		{"{}", "{}", "[]"}:                  {},
+	} {
+		upTo, by := l.Arrays()
+		if got := [3]string{upTo, by, l.JSON()}; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

@@ -1,6 +1,9 @@
--- Lists at most ?2 jobs whose leases have expired at ?1.
+-- Lists at most ?2 jobs whose leases have expired at ?1. Leases that began at the first number or before of a pair in
+-- ?3, a JSON array, end later by its second number. Those that began in the future count from ?4. See package clockwatch.
 -- Index: errand_jobs_running.
 SELECT id
 FROM errand_jobs INDEXED BY errand_jobs_running
-WHERE status = 'running' AND locked_until < ?1
+WHERE status = 'running'
+    AND iif(locked_at > ?1 + 60000000, ?4 + (locked_until - locked_at), locked_until) < ?1 - (
+        SELECT coalesce(sum(json_extract(value, '$[1]')), 0) FROM json_each(?3) WHERE locked_at <= json_extract(value, '$[0]'))
 LIMIT ?2 + 0;

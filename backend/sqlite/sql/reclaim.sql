@@ -1,4 +1,5 @@
--- Reclaims those jobs of the JSON array of ids ?2 whose leases have expired at ?1. Returns them without
+-- Reclaims those jobs of the JSON array of ids ?2 whose leases have expired at ?1 with ?3 and ?4, as
+-- expired.sql says. Returns them without
 -- payloads and headers. A job that its worker was asked to cancel is cancelled. An ordered job that would be dead is
 -- held if the rule of its queue says so.
 -- Index: errand_jobs_running.
@@ -35,6 +36,7 @@ SET
             'took_ns', 1000 * (?1 - max(min(coalesce(started_at, ?1), ?1), 0)))))
 WHERE id IN (SELECT value FROM json_each(?2))
     AND status = 'running'
-    AND locked_until < ?1
+    AND iif(locked_at > ?1 + 60000000, ?4 + (locked_until - locked_at), locked_until) < ?1 - (
+        SELECT coalesce(sum(json_extract(value, '$[1]')), 0) FROM json_each(?3) WHERE locked_at <= json_extract(value, '$[0]'))
 RETURNING
     id, kind, NULL, priority, scheduled_at, attempts, max_attempts, created_at, job_key, NULL, last_error, job_group, queue;

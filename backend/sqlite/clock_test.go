@@ -1,0 +1,90 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/queue"
+)
+
+// wantReclaimed reclaims, and demands the jobs.
+func wantReclaimed(t *testing.T, q queue.Reclaimer, when string, want ...int64) {
+	t.Helper()
+	got, err := q.Reclaim(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int64
+	for _, j := range got {
+		ids = append(ids, j.ID)
+	}
+	slices.Sort(ids)
+	if !slices.Equal(ids, want) {
+		t.Errorf("reclaimed %s: got jobs %v, want %v", when, ids, want)
+	}
+}
+
+// TestServerClockGoesForward: a jump of this machine's clock beyond the lease, or a suspension of
+// it, takes no job from a worker that lives. The jobs of a dead worker are reclaimed when their
+// lease would have ended without the jump. The clock jumps in that the past moves back.
+func TestServerClockGoesForward(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, driver string) {
+		var log bytes.Buffer
+		db, q := fresh(t, driver, sqlite.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		enqueue(t, q, jobs(3)...)
+		held := claim(t, q, 2) // for a minute
+		const hour = 3_600_000_000
+		sqlite.SeeClock(q, time.Now().UnixMicro()-hour)
+		execute(t, db, "UPDATE errand_jobs SET locked_at = locked_at - ?, locked_until = locked_until - ? WHERE status = 'running'", hour, hour)
+		wantReclaimed(t, q, "by the call that meets the jump")
+		wantReclaimed(t, q, "after the jump")
+		if lost, _, err := q.Extend(t.Context(), time.Minute, held[0]); err != nil || len(lost) != 0 {
+			t.Fatalf("Extend after the jump: lost %d, error %v", len(lost), err)
+		}
+		execute(t, db, "UPDATE errand_jobs SET locked_at = locked_at - 61000000, locked_until = locked_until - 61000000 WHERE id = ?", held[1].ID)
+		wantReclaimed(t, q, "when a dead worker's lease is over", held[1].ID)
+		late := claim(t, q, 2)
+		execute(t, db, "UPDATE errand_jobs SET locked_until = locked_at + 1 WHERE id IN (?, ?)", late[0].ID, late[1].ID)
+		time.Sleep(time.Millisecond)
+		wantReclaimed(t, q, "of what was claimed after the jump", late[0].ID, late[1].ID)
+		if n := strings.Count(log.String(), "the database's clock went forward"); n != 1 {
+			t.Errorf("log: got %d records of one jump:\n%s", n, log.String())
+		}
+	})
+}
+
+// TestServerClockGoesBack: jobs that were claimed before do not wait for the clock to come to the
+// end of their lease again, also if this process has not seen the jump.
+func TestServerClockGoesBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, driver string) {
+		var log bytes.Buffer
+		db, seen := fresh(t, driver, sqlite.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		enqueue(t, seen, jobs(2)...)
+		const hour = 3_600_000_000
+		for i, q := range []*sqlite.Backend{seen, backend(t, db, sqlite.Options{})} {
+			held := claim(t, q, 2-i)
+			if q == seen {
+				sqlite.SeeClock(q, time.Now().UnixMicro()+hour)
+			}
+			execute(t, db, "UPDATE errand_jobs SET locked_at = locked_at + ?, locked_until = locked_at + ? + 20000 WHERE fence = ?", hour, hour, held[0].Fence)
+			wantReclaimed(t, q, "as soon as the jump is seen")
+			if q == seen {
+				if lost, _, err := q.Extend(t.Context(), time.Minute, held[0]); err != nil || len(lost) != 0 {
+					t.Fatalf("Extend after the jump: lost %d, error %v", len(lost), err)
+				}
+			}
+			time.Sleep(25 * time.Millisecond)
+			wantReclaimed(t, q, "when a dead worker's lease is over", held[len(held)-1].ID)
+		}
+		if n := strings.Count(log.String(), "the database's clock went back"); n != 1 {
+			t.Errorf("log: got %d records of one jump:\n%s", n, log.String())
+		}
+	})
+}
