@@ -88,7 +88,7 @@ func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *
 	next.Status = queue.StatusRunning
 	next.Attempt++
 	next.Fence, next.Worker = q.lastFence, req.Worker
-	next.StartedAt, next.LockedAt, next.LeaseEnds, next.UpdatedAt = at, at, at.Add(req.Lease), at
+	next.StartedAt, next.LockedAt, next.LeaseEnds, next.UpdatedAt = at, at, leaseEnd(req.Lease), at
 	q.write(tx, r, next)
 	job := copyOf(next.Job)
 	job.Cost = 0
@@ -114,7 +114,7 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := now()
+	at, ends := now(), leaseEnd(lease)
 	for _, j := range jobs {
 		r := q.rows[j.ID]
 		if r == nil || !holds(&r.committed, j) {
@@ -124,9 +124,9 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 		if !r.committed.CancelAt.IsZero() {
 			asked = append(asked, j)
 		}
-		r.committed.LockedAt, r.committed.LeaseEnds = at, at.Add(lease)
+		r.committed.LockedAt, r.committed.LeaseEnds = at, ends
 		if r.draft != nil && holds(r.draft, j) { // the transaction has taken the job's key
-			r.draft.LockedAt, r.draft.LeaseEnds = at, at.Add(lease)
+			r.draft.LockedAt, r.draft.LeaseEnds = at, ends
 		}
 		q.index(r)
 	}
@@ -154,6 +154,10 @@ func (q *Queue) Reassign(ctx context.Context, workers []string, jobs ...*queue.J
 	return left, nil
 }
 
+// leaseEnd returns when a lease ends that begins now. It keeps its monotonic reading, so that no
+// jump of the machine's clock ends leases.
+func leaseEnd(lease time.Duration) time.Time { return time.Now().Add(lease) }
+
 // Reclaim implements [queue.Reclaimer].
 func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	if limit < 1 {
@@ -164,10 +168,10 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := now()
+	at, steady := now(), time.Now()
 	var jobs []*queue.Job
 	for len(jobs) < limit {
-		r := q.leases.firstDue(at)
+		r := q.leases.firstDue(steady)
 		if r == nil {
 			break
 		}

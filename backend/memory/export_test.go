@@ -41,3 +41,10 @@ func (q *Queue) Hold(_ context.Context, id int64) error {
 	q.write(nil, q.rows[id], next)
 	return nil
 }
+
+// LeaseEnd returns what a running job's lease is compared by.
+func (q *Queue) LeaseEnd(id int64) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.rows[id].due
+}

@@ -82,7 +82,7 @@ func matches(f queue.Filter, r *queue.Record, at time.Time) bool {
 		(f.Key == "" || f.Key == r.Key) &&
 		(f.Group == "" || f.Group == r.Group) &&
 		r.Attempt >= f.MinAttempts &&
-		(!f.Expired || r.LeaseEnds.Before(at)) &&
+		(!f.Expired || r.LeaseEnds.Before(time.Now())) &&
 		(f.RunningFor == 0 || at.Sub(r.StartedAt) >= f.RunningFor) &&
 		r.ID <= f.UpTo() &&
 		isBetween(r.CreatedAt, f.CreatedFrom, f.CreatedTo) &&
@@ -114,6 +114,7 @@ func shown(r *row) queue.Record {
 	rec := r.committed
 	rec.Job = copyOf(rec.Job)
 	rec.History = nil
+	rec.LeaseEnds = rec.LeaseEnds.Round(0)
 	return rec
 }
 

@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,4 +183,23 @@ func TestWokenOncePerSleep(t *testing.T) {
 		}
 		stopAgain()
 	})
+}
+
+// TestLeasesAreMonotonic: leases are compared by the monotonic clock, which no change of the
+// machine's clock and no suspension moves.
+func TestLeasesAreMonotonic(t *testing.T) {
+	q := memory.New(memory.Options{})
+	enqueue(t, q, nil, job("k"))
+	held := claim(t, q, 1, 1)[0]
+	for _, when := range []string{"claimed", "extended"} {
+		if end := q.LeaseEnd(held.ID); !strings.Contains(end.String(), " m=") {
+			t.Errorf("%s: the end of the lease, %v, has no monotonic reading", when, end)
+		}
+		if rec, _, _ := q.Job(t.Context(), held.ID); strings.Contains(rec.LeaseEnds.String(), " m=") {
+			t.Errorf("%s: the end of the lease that is shown, %v, has one", when, rec.LeaseEnds)
+		}
+		if _, _, err := q.Extend(t.Context(), time.Hour, held); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

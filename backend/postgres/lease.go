@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -97,7 +98,8 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 			return err
 		})
 		if n := len(got) - 1; err == nil { // the last row has the clock
-			b.clock.Note(look, got[n].CreatedAt.UnixMicro(), b.options.Logger)
+			_, jump := b.clock.Note(look, got[n].CreatedAt.UnixMicro())
+			clockwatch.Log(b.options.Logger, jump)
 			jobs = append(jobs, got[:n]...)
 		}
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/internal/badrows"
+	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -168,7 +169,9 @@ func historyLen(text string) int {
 
 // Reclaim implements [queue.Reclaimer]. It asks all partitions at once for expired leases, and
 // reclaims in those that have some. It passes over partitions that fail, and returns their error
-// beside the jobs of the others. It also returns an error if the namespace has disappeared.
+// beside the jobs of the others. It also returns an error if the namespace has disappeared. Package
+// clockwatch says what a jump forward of a server's clock does. After a jump back, leases of before
+// last longer by as much.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, &queue.InvalidError{Field: "Limit", Problem: fmt.Sprintf("%d: at least 1", limit)}
@@ -176,16 +179,18 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	if err := ctx.Err(); err != nil {
 		return nil, failed("reclaim", err)
 	}
+	looks := make([]clockwatch.Look, len(b.tags))
+	for p := range looks {
+		looks[p] = b.clocks[p].Begin()
+	}
 	var errs failures
+	var jump time.Duration
 	for p, r := range b.onEach(ctx, "expired") {
-		n, err := r.AsInt64()
-		if err == nil && n > 0 && len(jobs) < limit {
-			var some []*queue.Job
-			some, err = b.reclaim(ctx, p, limit-len(jobs))
-			jobs = append(jobs, some...)
-		}
+		some, jumped, err := b.reclaimExpired(ctx, p, limit-len(jobs), looks[p], r)
+		jobs, jump = append(jobs, some...), cmp.Or(jump, jumped)
 		errs.add(err)
 	}
+	clockwatch.Log(b.opts.Logger, jump) // once, although a server has several partitions
 	// Last, because it may wait for a server that hangs.
 	errs.add(b.checkKept(ctx))
 	if err := errs.err(); err != nil {
@@ -194,9 +199,31 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	return jobs, nil
 }
 
-// reclaim reclaims at most limit jobs of one partition, and logs jobs there that cannot be read.
-func (b *Backend) reclaim(ctx context.Context, p, limit int) ([]*queue.Job, error) {
-	m, err := b.call(ctx, "reclaim", p, strconv.Itoa(min(limit, maxBatch)), micros(badrows.PassOver))
+// reclaimExpired reclaims at most limit jobs of one partition, if it has answered that there are
+// some. It also returns by how much the partition's clock has jumped.
+func (b *Backend) reclaimExpired(ctx context.Context, p, limit int, look clockwatch.Look, answer rueidis.RedisResult) (jobs []*queue.Job, jump time.Duration, err error) {
+	told, err := answer.AsIntSlice()
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(told) != 2 {
+		return nil, 0, fmt.Errorf("got %d numbers, want how many leases to look at, and the time", len(told))
+	}
+	look, jump = b.clocks[p].Note(look, told[1])
+	if told[0] > 0 && limit > 0 {
+		jobs, err = b.reclaim(ctx, p, limit, told[1], look.Jumps)
+	}
+	return jobs, jump, err
+}
+
+// reclaim reclaims at most limit jobs of one partition, by the clock that it has told, and its
+// jumps. It logs jobs there that cannot be read.
+func (b *Backend) reclaim(ctx context.Context, p, limit int, clock int64, jumps []clockwatch.Jump) ([]*queue.Job, error) {
+	args := []string{strconv.Itoa(min(limit, maxBatch)), micros(badrows.PassOver), strconv.FormatInt(clock, 10)}
+	for _, j := range jumps {
+		args = append(args, strconv.FormatInt(j.UpTo, 10), strconv.FormatInt(j.By, 10))
+	}
+	m, err := b.call(ctx, "reclaim", p, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -98,7 +99,8 @@ func isSpecial(r rune) bool {
 type Backend struct {
 	client rueidis.Client
 	opts   Options
-	tags   []string // of the partitions: what their keys begin with
+	tags   []string           // of the partitions: what their keys begin with
+	clocks []clockwatch.Watch // of the partitions' servers, for reclaiming
 
 	places atomic.Uint32 // counts enqueues: the next one of a spread queue goes to the next partition
 	looks  atomic.Uint32 // counts claims: the next one of a spread queue begins at the next partition
@@ -145,7 +147,7 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Backend, error
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{client: client, opts: o, tags: make([]string, o.Partitions)}
+	b := &Backend{client: client, opts: o, tags: make([]string, o.Partitions), clocks: make([]clockwatch.Watch, o.Partitions)}
 	for p := range b.tags {
 		b.tags[p] = "{" + o.Namespace + ":" + strconv.Itoa(p) + "}:"
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/badrows"
+	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
@@ -298,7 +299,8 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	b.emptyWAL(ctx)
 	look := b.clock.Begin()
 	at := now()
-	look = b.clock.Note(look, at, b.options.Logger)
+	look, jump := b.clock.Note(look, at)
+	clockwatch.Log(b.options.Logger, jump)
 	var expired []int64
 	err = b.read(ctx, "reclaim", func(db queue.DB) (err error) {
 		passed := b.badRows.reclaims.IDs()

@@ -43,4 +43,4 @@ func ForgetTick(b *Backend) { b.ticks.Expire() }
 func LeftSchedules(b *Backend) []string { return b.ticks.Left() }
 
 // SeeClock makes b take at, in microseconds since 1970, for what this machine's clock shows.
-func SeeClock(b *Backend, at int64) { b.clock.Note(b.clock.Begin(), at, b.options.Logger) }
+func SeeClock(b *Backend, at int64) { b.clock.Note(b.clock.Begin(), at) }

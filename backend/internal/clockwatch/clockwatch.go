@@ -80,18 +80,23 @@ func (w *Watch) Begin() Look {
 	return l
 }
 
-// Note notes the clock that a call has read, and logs a jump: to log, or to [slog.Default] if that
-// is nil. It returns by what to reclaim now. If a concurrent call was faster, Note leaves this
-// reading out.
-func (w *Watch) Note(l Look, clock int64, log *slog.Logger, attrs ...any) Look {
-	log = cmp.Or(log, slog.Default())
-	if jump := w.note(l, clock); jump > 0 {
-		log.Warn("errand: the database's clock went forward, or this process was suspended: jobs that ran before are reclaimed later by as much",
-			append([]any{"by", jump}, attrs...)...)
-	} else if jump < 0 {
-		log.Warn("errand: the database's clock went back: leases of before count from now", append([]any{"by", -jump}, attrs...)...)
+// Note notes the clock that a call has read. It returns by what to reclaim now, and by how much the
+// clock has jumped since the reading before, for [Log], or 0. If a concurrent call was faster, Note
+// leaves this reading out.
+func (w *Watch) Note(l Look, clock int64) (next Look, jump time.Duration) {
+	jump = w.note(l, clock)
+	return w.Begin(), jump
+}
+
+// Log logs a jump, unless it is 0. log may be nil, for [slog.Default].
+func Log(log *slog.Logger, jump time.Duration, attrs ...any) {
+	text := "errand: the database's clock went forward, or this process was suspended: jobs that ran before are reclaimed later by as much"
+	if jump < 0 {
+		text = "errand: the database's clock went back: leases of before count from now"
 	}
-	return w.Begin()
+	if jump != 0 {
+		cmp.Or(log, slog.Default()).Warn(text, append([]any{"by", jump.Abs()}, attrs...)...)
+	}
 }
 
 // note returns by how much the clock has jumped since the reading before, or 0.

@@ -1,7 +1,6 @@
 package clockwatch_test
 
 import (
-	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -24,7 +23,8 @@ func (s *server) look(call time.Duration) clockwatch.Look {
 	time.Sleep(call / 2)
 	at := s.clock()
 	time.Sleep(call / 2)
-	return s.Note(l, at, slog.New(slog.DiscardHandler))
+	l, _ = s.Note(l, at)
+	return l
 }
 
 func TestWatch(t *testing.T) {
@@ -125,10 +125,9 @@ func TestConcurrentLooks(t *testing.T) {
 		time.Sleep(time.Second)
 		a, b := s.Begin(), s.Begin()
 		s.off = time.Hour
-		log := slog.New(slog.DiscardHandler)
-		s.Note(a, s.clock(), log)
-		if l := s.Note(b, s.clock(), log); len(l.Jumps) != 1 {
-			t.Errorf("got %v, want one jump", l.Jumps)
+		_, first := s.Note(a, s.clock())
+		if l, second := s.Note(b, s.clock()); len(l.Jumps) != 1 || first != time.Hour || second != 0 {
+			t.Errorf("got %v, told as %v and %v; want one jump by an hour", l.Jumps, first, second)
 		}
 	})
 }

@@ -40,28 +40,39 @@ local function expire(c, r)
   link(c, r)
 end
 
+-- leaseEnd returns when the lease of a job ends. args has, from the fourth on, pairs of a time and a
+-- span: leases that began then or before end that much later. See package clockwatch.
+local function leaseEnd(r, args)
+  local ends = r.lease
+  for i = 4, #args, 2 do
+    if r.locked <= tonumber(args[i]) then ends = ends + tonumber(args[i + 1]) end
+  end
+  return ends
+end
+
 -- reclaimFrom takes back at most n jobs of a queue, and adds them to jobs.
-local function reclaimFrom(c, queue, n, jobs)
-  local key = leaseKey(c, queue)
-  for _, m in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', c.now, 'LIMIT', 0, n)) do
+local function reclaimFrom(c, queue, n, args, jobs)
+  local key, at = leaseKey(c, queue), tonumber(args[3])
+  for _, m in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', args[3], 'LIMIT', 0, n)) do
     local r = load(c, (splitLease(m)))
-    if r then
+    if not r then
+      forgetLease(c, queue, m)
+    elseif leaseEnd(r, args) <= at then
       expire(c, r)
       jobs[#jobs + 1] = row(r)
-    else
-      forgetLease(c, queue, m)
     end
   end
 end
 
--- reclaim takes back at most so many jobs whose leases have expired. It answers with them, and with
--- jobs that cannot be read. Arguments: how many, and when the latter are reported again.
+-- reclaim takes back jobs whose leases have expired. It answers with them, and with jobs that cannot
+-- be read. Arguments: how many at most, when the latter are reported again, the time that expired
+-- has answered, and those of leaseEnd.
 local function reclaim(keys, args)
   local c = open(keys)
   local jobs, limit = {}, tonumber(args[1])
   for _, queue in ipairs(redis.call('ZRANGE', c.base .. 'leased', 0, -1)) do
     if #jobs >= limit then break end
-    reclaimFrom(c, queue, limit - #jobs, jobs)
+    reclaimFrom(c, queue, limit - #jobs, args, jobs)
   end
   finish(c)
   return { jobs, reportBad(c, tonumber(args[2])) }
@@ -75,14 +86,14 @@ redis.register_function {
 }
 
 -- expired answers with how many leases have expired, and jobs that cannot be read are to be
--- reported.
+-- reported, and with the time.
 local function expired(keys)
   local c = open(keys)
   local n = redis.call('ZCOUNT', c.base .. 'bad', '-inf', c.now)
   for _, queue in ipairs(redis.call('ZRANGE', c.base .. 'leased', 0, -1)) do
     n = n + redis.call('ZCOUNT', leaseKey(c, queue), '-inf', c.now)
   end
-  return n
+  return { n, c.now }
 end
 
 redis.register_function {
