@@ -35,5 +35,6 @@ func ForgetTick(b *Backend) { b.ticks.Expire() }
 // InfoFields returns the fields of a text of INFO.
 func InfoFields(text string) map[string]string { return infoFields(text) }
 
-// SeeClock makes b take at, in microseconds since 1970, for what the first partition's server shows.
+// SeeClock makes b take at, in microseconds since 1970, for the clock of the first partition's
+// server.
 func SeeClock(b *Backend, at int64) { b.clocks[0].Note(b.clocks[0].Begin(), at) }

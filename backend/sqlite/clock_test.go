@@ -39,7 +39,7 @@ func TestServerClockGoesForward(t *testing.T) {
 		db, q := fresh(t, driver, sqlite.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		enqueue(t, q, jobs(3)...)
 		held := claim(t, q, 2) // for a minute
-		const hour = 3_600_000_000
+		const hour int64 = 3_600_000_000
 		sqlite.SeeClock(q, time.Now().UnixMicro()-hour)
 		execute(t, db, "UPDATE errand_jobs SET locked_at = locked_at - ?, locked_until = locked_until - ? WHERE status = 'running'", hour, hour)
 		wantReclaimed(t, q, "by the call that meets the jump")
@@ -67,7 +67,7 @@ func TestServerClockGoesBack(t *testing.T) {
 		var log bytes.Buffer
 		db, seen := fresh(t, driver, sqlite.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		enqueue(t, seen, jobs(2)...)
-		const hour = 3_600_000_000
+		const hour int64 = 3_600_000_000
 		for i, q := range []*sqlite.Backend{seen, backend(t, db, sqlite.Options{})} {
 			held := claim(t, q, 2-i)
 			if q == seen {

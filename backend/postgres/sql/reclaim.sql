@@ -6,9 +6,9 @@
 -- together with the jobs that ran beside it, claimed together with them and kill them again, until all are dead.
 -- A job that its worker was asked to cancel is cancelled, with queue.ReclaimedCancelled as its error. An ordered job
 -- that would be dead is held if the rule of its queue says so.
--- Times are compared with $2, in microseconds since 1970, if the clock is later: it has jumped. Leases that began at one
--- of the times $3 or before end later by that one of $4 microseconds. Those that began in the future count from $5. See
--- package clockwatch. After the jobs it returns a row with the id 0 and, as its created_at, the clock.
+-- Times are compared with $2, in microseconds since 1970, if the clock is later: it has jumped. Leases that began at
+-- one of the times $3 or before end later by that one of $4 microseconds. Those that began in the future count from $5.
+-- See package clockwatch. After the jobs it returns a row with the id 0 and, as its created_at, the clock.
 -- Returns neither payloads nor headers. No time or number in a row makes it fail: one such row would keep all others
 -- from being reclaimed. It wakes the sleeping workers of the queues that jobs return to. While it locks rows it waits
 -- for a millisecond at most, as claim.sql does.

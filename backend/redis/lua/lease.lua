@@ -40,12 +40,12 @@ local function expire(c, r)
   link(c, r)
 end
 
--- leaseEnd returns when the lease of a job ends. args has, from the fourth on, pairs of a time and a
--- span: leases that began then or before end that much later. See package clockwatch.
+-- leaseEnd returns when the lease of a job ends. args has, from the fourth on, pairs of a time and
+-- a span: leases that began then or before end that much later. See package clockwatch.
 local function leaseEnd(r, args)
-  local ends = r.lease
+  local ends = r.lease or 0
   for i = 4, #args, 2 do
-    if r.locked <= tonumber(args[i]) then ends = ends + tonumber(args[i + 1]) end
+    if (r.locked or 0) <= tonumber(args[i]) then ends = ends + tonumber(args[i + 1]) end
   end
   return ends
 end
@@ -64,9 +64,9 @@ local function reclaimFrom(c, queue, n, args, jobs)
   end
 end
 
--- reclaim takes back jobs whose leases have expired. It answers with them, and with jobs that cannot
--- be read. Arguments: how many at most, when the latter are reported again, the time that expired
--- has answered, and those of leaseEnd.
+-- reclaim takes back jobs whose leases have expired. It answers with them, and with jobs that
+-- cannot be read. Arguments: how many at most, when the latter are reported again, the time that
+-- expired has answered, and those of leaseEnd.
 local function reclaim(keys, args)
   local c = open(keys)
   local jobs, limit = {}, tonumber(args[1])

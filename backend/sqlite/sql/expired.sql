@@ -1,5 +1,5 @@
--- Lists at most ?2 jobs whose leases have expired at ?1. Leases that began at the first number or before of a pair in
--- ?3, a JSON array, end later by its second number. Those that began in the future count from ?4. See package clockwatch.
+-- Lists at most ?2 jobs whose leases have expired at ?1. ?3 is a JSON array of pairs: leases that began at the first
+-- number or before end later by the second one. Those that began in the future count from ?4. See package clockwatch.
 -- Index: errand_jobs_running.
 SELECT id
 FROM errand_jobs INDEXED BY errand_jobs_running

@@ -156,7 +156,7 @@ func (s *stepped) check(ctx context.Context, book ledger.Book, workers []string)
 	row := s.h.Row
 	row.Check(unknown == 0, "starts of jobs whose partition is not known: 0", "%d", unknown)
 	row.Check(struck.delayed > 0 && others.delayed > 0, "delayed jobs, in that master's partitions and in others: some", "%d and %d", struck.delayed, others.delayed)
-	row.Check(others.again == 0, "jobs of other partitions that ran twice: 0", "%d", others.again)
+	row.Check(others.again == 0 && struck.again == 0, "jobs that ran twice, in that master's partitions and in others: 0", "%d and %d", struck.again, others.again)
 	row.Check(others.early == 0, "delayed jobs of other partitions that were early: 0", "%d of %d", others.early, others.delayed)
 	row.CheckTime(others.late == 0, fmt.Sprintf("delayed jobs of other partitions that were late by more than %v: 0", punctual), "%d of %d", others.late, others.delayed)
 	row.Check(s.pulse.backward == 0 && s.pulse.ids > 0 && s.pulse.fences > 0, "IDs and fences that were not higher than the last one of their partition: 0",
