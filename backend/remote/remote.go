@@ -49,6 +49,7 @@ type Queue struct {
 var _ interface {
 	queue.Queue
 	queue.Waiter
+	queue.ListenChecker
 	queue.Checker
 	queue.Inspector
 	queue.Backlogger

@@ -15,6 +15,8 @@ import (
 const (
 	// longPoll is how long a gateway is asked to wait.
 	longPoll = 25 * time.Second
+	// retryPoll is how long after a long poll has failed, to hear soon that it works again.
+	retryPoll = time.Second
 	// announcementLasts is how long an announcement of Sleep is valid.
 	announcementLasts = time.Minute
 	// longestPause is the longest pause after a long poll that has failed.
@@ -35,12 +37,16 @@ type sleeper struct {
 	asleep    context.Context    // ends when it wakes up; nil if it has never slept
 	wakeUp    context.CancelFunc // ends asleep
 	signal    chan struct{}      // it has fallen asleep
+	failure   error              // why at least two long polls in sequence have failed; nil: they have not
 }
+
+// keysOf returns what the keys of a worker's sleepers begin with.
+func keysOf(worker string) string { return worker + "\n" }
 
 // sleeperOf returns the sleeper of that worker, whose name is unique among the workers of its
 // queues.
 func (q *Queue) sleeperOf(worker string, queues []string) *sleeper {
-	key := worker + "\n" + strings.Join(slices.Sorted(slices.Values(queues)), "\n")
+	key := keysOf(worker) + strings.Join(slices.Sorted(slices.Values(queues)), "\n")
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.sleepers[key]
@@ -65,13 +71,13 @@ func (q *Queue) forget(s *sleeper) {
 }
 
 // isPoll notes a claim, and reports whether the worker only looks again: it sleeps, a claim since
-// then was empty, and a gateway would wake it.
+// then was empty, and a gateway would wake it. A long poll after others that have failed may fail.
 func (s *sleeper) isPoll(kinds []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	isSame := slices.Equal(s.kinds, kinds)
 	s.kinds = slices.Clone(kinds)
-	return isSame && s.empty && s.polls > 0 && time.Now().Before(s.until)
+	return isSame && s.empty && s.polls > 0 && s.failure == nil && time.Now().Before(s.until)
 }
 
 // noteClaim notes how many jobs a claim has brought. A worker with jobs does not sleep.
@@ -131,7 +137,11 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 			}
 			continue
 		}
-		woken, err := q.awaitWake(poll, worker, queues, s)
+		wait := longPoll
+		if pause > 0 {
+			wait = retryPoll
+		}
+		woken, err := q.awaitWake(poll, worker, queues, s, wait)
 		isStopped := poll.Err() != nil
 		end(woken || err != nil)
 		switch {
@@ -139,14 +149,47 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 		case codeOf(err) == wire.CodeNotSupported:
 			return fmt.Errorf("remote: listen: %w", err)
 		case err != nil:
+			if pause > 0 {
+				s.noteFailure(err)
+			}
 			pause = min(max(2*pause, 100*time.Millisecond), longestPause)
 			sleep(ctx, pause)
 			wake() // the gateway that is asked next does not know what this one has missed
 		default:
 			pause = 0
+			s.noteFailure(nil)
 			if woken {
 				wake()
 			}
+		}
+	}
+	return nil
+}
+
+// noteFailure notes why long polls fail, or with nil that one has worked.
+func (s *sleeper) noteFailure(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+}
+
+// CheckListen implements [queue.ListenChecker]. A single long poll that fails is no error: a gateway
+// has ended, and the next one is asked at once.
+func (q *Queue) CheckListen(worker string) error {
+	q.mu.Lock()
+	var found []*sleeper
+	for key, s := range q.sleepers {
+		if strings.HasPrefix(key, keysOf(worker)) {
+			found = append(found, s)
+		}
+	}
+	q.mu.Unlock()
+	for _, s := range found { // their locks come before that of q: see forget
+		s.mu.Lock()
+		err := s.failure
+		s.mu.Unlock()
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -175,14 +218,14 @@ func (s *sleeper) begin(ctx context.Context) (poll context.Context, end func(isA
 	}
 }
 
-// awaitWake asks a gateway to answer when the worker should claim.
-func (q *Queue) awaitWake(ctx context.Context, worker string, queues []string, s *sleeper) (woken bool, err error) {
+// awaitWake asks a gateway to answer when the worker should claim, or after wait.
+func (q *Queue) awaitWake(ctx context.Context, worker string, queues []string, s *sleeper, wait time.Duration) (woken bool, err error) {
 	s.mu.Lock()
 	kinds := s.kinds
 	s.mu.Unlock()
-	in := wire.WaitRequest{Queues: queues, Kinds: kinds, Worker: worker, Wait: longPoll}
+	in := wire.WaitRequest{Queues: queues, Kinds: kinds, Worker: worker, Wait: wait}
 	var out wire.WaitAnswer
-	c := call{operation: "listen", method: http.MethodPost, path: "/v1/wait", in: in, out: &out, wait: longPoll, isForNews: true}
+	c := call{operation: "listen", method: http.MethodPost, path: "/v1/wait", in: in, out: &out, wait: wait, isForNews: true}
 	err = q.do(ctx, c)
 	return out.Woken, err
 }
