@@ -39,6 +39,9 @@ func invalid(field, format string, args ...any) *apiError {
 // errDraining tells clients to connect to a different gateway.
 var errDraining = failed(wire.CodeDraining, "this gateway is about to end: connect to a different one")
 
+// errDeaf tells workers that claim by themselves to poll, or to wait at a different gateway.
+var errDeaf = failed(wire.CodeUnavailable, "the gateway does not hear of new jobs from its database at the moment: poll")
+
 // explain returns what a client is told of err. Texts of databases may have values of jobs in them,
 // so only the log gets these.
 func (h *Handler) explain(err error) *apiError {

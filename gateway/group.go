@@ -161,7 +161,7 @@ func (g *group) isQuiet() bool {
 	if g.settles != g.h.settles.Load() {
 		return false
 	}
-	if !g.lookout.canWake.Load() {
+	if !g.lookout.wakes() {
 		return time.Since(g.emptyAt) < g.lookout.poll()
 	}
 	valid := g.lookout.announcement()

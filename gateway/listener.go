@@ -72,3 +72,14 @@ func (g *group) wakeAgain() {
 	defer g.mu.Unlock()
 	g.wakeNext()
 }
+
+// sendAway ends the sleep of the loop, and wakes all listeners.
+func (g *group) sendAway() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.notify()
+	for _, l := range g.listeners {
+		close(l.woken)
+	}
+	g.listeners = nil
+}

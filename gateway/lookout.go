@@ -24,6 +24,7 @@ type lookout struct {
 	queues  []string
 	waiter  queue.Waiter // nil: the backend cannot wake
 	canWake atomic.Bool
+	isDeaf  atomic.Bool     // the backend could wake, but cannot at the moment
 	ctx     context.Context // ends with the lookout
 	end     context.CancelFunc
 
@@ -57,10 +58,50 @@ func (h *Handler) lookoutOf(queues []string) *lookout {
 
 // listen lets the backend wake the groups until the lookout ends.
 func (l *lookout) listen() {
+	checking, endChecking := context.WithCancel(l.ctx)
+	var checks sync.WaitGroup
+	checks.Go(func() { l.checkListen(checking) })
 	err := l.waiter.Listen(l.ctx, l.name, l.queues, l.wake)
+	endChecking()
+	checks.Wait()
 	l.canWake.Store(false)
 	if err != nil && l.ctx.Err() == nil {
 		l.h.options.Logger.Info("errand: gateway: the backend cannot wake, gateway polls", "poll", l.poll(), "error", err)
+	}
+}
+
+// checkListen asks each second whether the backend hears of jobs, if it can tell, until ctx ends.
+// Meanwhile the gateway polls, and no client waits to be woken.
+func (l *lookout) checkListen(ctx context.Context) {
+	checker, ok := queue.As[queue.ListenChecker](l.h.queue)
+	if !ok {
+		return
+	}
+	listening := failing{what: "listening for jobs"}
+	ticker := time.NewTicker(pollUnwoken)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			err := checker.CheckListen(l.name)
+			if !l.isDeaf.Swap(err != nil) && err != nil {
+				l.sendAway()
+			}
+			l.h.report(&listening, err)
+		}
+	}
+}
+
+// wakes reports whether the backend wakes the groups.
+func (l *lookout) wakes() bool { return l.canWake.Load() && !l.isDeaf.Load() }
+
+// sendAway ends what waits to be woken: the sleep of each group, and all listeners, who then claim
+// by themselves.
+func (l *lookout) sendAway() {
+	for _, g := range l.forget() {
+		g.sendAway()
 	}
 }
 
@@ -69,7 +110,7 @@ func (l *lookout) poll() time.Duration {
 	switch {
 	case l.h.options.Poll > 0:
 		return l.h.options.Poll
-	case l.canWake.Load():
+	case l.wakes():
 		return pollWoken
 	}
 	return pollUnwoken

@@ -251,6 +251,9 @@ func (q *request) wait() (any, error) {
 	if !g.lookout.canWake.Load() {
 		return nil, failed(wire.CodeNotSupported, "the gateway's backend cannot wake workers: claim with wait_ns")
 	}
+	if g.lookout.isDeaf.Load() {
+		return nil, errDeaf
+	}
 	woken := g.listen(q.Context(), min(cmp.Or(in.Wait, longestWait), longestWait))
 	if !woken && q.h.isDraining() {
 		return nil, errDraining

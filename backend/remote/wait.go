@@ -173,8 +173,8 @@ func (s *sleeper) noteFailure(err error) {
 	s.failure = err
 }
 
-// CheckListen implements [queue.ListenChecker]. A single long poll that fails is no error: a gateway
-// has ended, and the next one is asked at once.
+// CheckListen implements [queue.ListenChecker]. A single long poll that fails is no error: a
+// gateway has ended, and the next one is asked at once.
 func (q *Queue) CheckListen(worker string) error {
 	q.mu.Lock()
 	var found []*sleeper
