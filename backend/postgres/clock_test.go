@@ -2,10 +2,13 @@ package postgres_test
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,5 +122,53 @@ func TestServerClockGoesBack(t *testing.T) {
 	wantReclaimed(t, seen, "when a dead worker's lease is over, by the process that saw the jump", held[1])
 	if n := strings.Count(log.String(), "the database's clock went back"); n != 1 {
 		t.Errorf("log: got %d records of one jump:\n%s", n, log.String())
+	}
+}
+
+// TestWorkerOverClockJumps: a job that runs while the server's clock goes forward by an hour, beside
+// workers that reclaim, runs once and completes in its first attempt.
+func TestWorkerOverClockJumps(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	q, db, set := freshClock(t, postgres.Options{Logger: quiet})
+	enqueue(t, q, jobs(1)...)
+	var runs atomic.Int32
+	backends := []*postgres.Backend{q, backend(t, db, postgres.Options{Logger: quiet})}
+	done := make(chan struct{})
+	handler := queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+		if runs.Add(1) > 1 {
+			return nil
+		}
+		defer close(done)
+		for i := range 10 { // as often as many workers would
+			if i == 1 {
+				set("1 hour")
+			}
+			for _, b := range backends {
+				wantReclaimed(t, b, "while the job runs")
+			}
+			time.Sleep(30 * time.Millisecond)
+		}
+		return ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	for _, b := range backends {
+		workers.Go(func() {
+			if err := (queue.Worker{Backend: b, Handler: handler, Lease: 2 * time.Second, Logger: quiet}).Run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	<-done
+	cancel()
+	workers.Wait()
+	var status string
+	var attempts int
+	if err := db.QueryRow("SELECT status, attempts FROM errand.jobs").Scan(&status, &attempts); err != nil {
+		t.Fatal(err)
+	}
+	if status != "completed" || attempts != 1 || runs.Load() != 1 {
+		t.Errorf("got a job that is %s after %d attempts and %d runs, want completed after one", status, attempts, runs.Load())
 	}
 }

@@ -56,7 +56,7 @@ type Jump struct{ UpTo, By int64 }
 
 // Look is what a call of Reclaim goes by.
 type Look struct {
-	// Latest is the latest time that the server's clock can show if it has not jumped.
+	// Latest is the latest time that the server's clock can show at Begin if it has not jumped.
 	Latest int64
 	// Jumps are the known jumps forward.
 	Jumps []Jump
@@ -75,7 +75,7 @@ func (w *Watch) Begin() Look {
 	if w.last == nil {
 		l.Since = never
 	} else {
-		l.Latest = w.last.clock + (l.begun.Sub(w.last.begun) + Tolerance).Microseconds()
+		l.Latest = w.last.clock + l.begun.Sub(w.last.begun).Microseconds()
 	}
 	return l
 }
