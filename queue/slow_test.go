@@ -86,3 +86,62 @@ func TestSlowTimeEnds(t *testing.T) {
 		}
 	})
 }
+
+// slowJob is a backend on which the payload of the job with ID 1 takes d to read, and those of
+// others no time.
+type slowJob struct {
+	queue.Queue
+	d time.Duration
+}
+
+func (s slowJob) Unwrap() queue.Queue { return s.Queue }
+
+func (s slowJob) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
+	jobs, err := s.Queue.Claim(ctx, req)
+	if err != nil || len(jobs) == 0 || jobs[0].ID != 1 {
+		return jobs, err
+	}
+	select {
+	case <-time.After(s.d):
+		return jobs, nil
+	case <-ctx.Done():
+	}
+	delay := queue.Backoff(jobs[0].Attempt + 1)
+	for i, job := range jobs {
+		o := queue.Outcome{Job: job, Action: queue.Release}
+		if i == 0 {
+			o.Delay = delay
+		}
+		if _, err := s.Settle(context.WithoutCancel(ctx), nil, o); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &queue.SlowError{Job: jobs[0], Delay: delay, Err: ctx.Err()}
+}
+
+// TestSlowPayloadAmongOthers: a payload that takes longer than a claim usually may is read also if
+// quick jobs come all the while, and their claims succeed.
+func TestSlowPayloadAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, 0)
+		enqueue(t, q, newTasks(1)...)
+		isDone := false
+		w := start(t, queue.Worker{
+			Backend: slowJob{q, 15 * time.Second},
+			Handler: queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
+				if job.ID == 1 {
+					isDone = true
+				}
+				return nil
+			}),
+		})
+		for range 5 * 60 {
+			enqueue(t, q, newTasks(1)...)
+			time.Sleep(time.Second)
+		}
+		w.stop()
+		if !isDone {
+			t.Error("the slow job has not run within five minutes")
+		}
+	})
+}
