@@ -4,7 +4,6 @@ package badrows
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -131,12 +130,4 @@ func (k *Known) Note(log *slog.Logger, operation string, rows []Row) {
 		cmp.Or(log, slog.Default()).Error("errand: the database refuses an operation for a job, others go on without it, will retry",
 			"operation", operation, "job", r.ID, "retry_in", PassOver, "error", r.Err)
 	}
-}
-
-// Rows returns the rows that err names, if it is an [*Error].
-func Rows(err error) []Row {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Rows
-	}
-	return nil
 }
