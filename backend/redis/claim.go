@@ -15,7 +15,8 @@ import (
 // Claim implements [queue.Consumer]. It claims from the partitions of each queue one by one until
 // it has enough. If there are several, it first asks all of them at once which have due jobs. Of a
 // queue with a Spread above 1, each claim begins at another partition. It passes over partitions
-// that do not answer, and returns their error if it has found no jobs.
+// that do not answer, and returns their error if it has found no jobs. When it has jobs, the rest
+// of it takes a tenth of the lease at most, and no more than a second.
 func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -32,7 +33,13 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 		if len(c.jobs) >= req.Limit || c.isFull || ctx.Err() != nil {
 			break
 		}
+		hadJobs := len(c.jobs) > 0
 		errs.add(c.take(ctx, at))
+		if !hadJobs && len(c.jobs) > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, min(req.Lease/leasePart, lookTimeout))
+			defer cancel()
+		}
 	}
 	errs.add(ctx.Err())
 	if err := errs.err(); len(c.jobs) == 0 && err != nil {
@@ -45,6 +52,20 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 type place struct {
 	queue     string
 	partition int
+
+	now    int64     // the server's time at the look, in microseconds; 0 if there was none
+	looked time.Time // when the look began
+}
+
+// until returns the server's time when ctx ends, in microseconds, or 0. A server that hangs, and
+// goes on after that, must not claim: nobody would have its jobs. It is late by as long as the look
+// took, so that no server refuses a claim in time.
+func (at place) until(ctx context.Context) int64 {
+	end, ok := ctx.Deadline()
+	if !ok || at.now == 0 {
+		return 0
+	}
+	return at.now + end.Sub(at.looked).Microseconds()
 }
 
 // placesOf returns the partitions of the queues, those of each from that one on.
@@ -52,15 +73,20 @@ func (b *Backend) placesOf(queues []string, from int) []place {
 	var all []place
 	for _, name := range queues {
 		for i := range b.opts.Spread {
-			all = append(all, place{name, b.partition(name, (from+i)%b.opts.Spread)})
+			all = append(all, place{queue: name, partition: b.partition(name, (from+i)%b.opts.Spread)})
 		}
 	}
 	return all
 }
 
-// lookTimeout is how long a claim waits for partitions that do not answer, while others may have
-// jobs.
-const lookTimeout = time.Second
+const (
+	// lookTimeout is how long a claim waits for partitions that do not answer, while others may have
+	// jobs.
+	lookTimeout = time.Second
+	// leasePart is which part of the lease a claim may take when it has jobs, if that is less than
+	// lookTimeout.
+	leasePart = 10
+)
 
 // look returns those of several places that have due jobs, or whose slots move. It adds to errs the
 // errors of those that do not answer. One place is returned without asking.
@@ -74,15 +100,16 @@ func (b *Backend) look(ctx context.Context, req queue.ClaimRequest, places []pla
 	for i, at := range places {
 		partitions[i], args[i] = at.partition, append([]string{at.queue}, req.Kinds...)
 	}
+	began := time.Now()
 	for i, r := range b.callAll(ctx, "look", partitions, args) {
-		n, failed := r.AsInt64()
-		if isRefused(r) {
-			n, failed = 1, nil
+		now, failed := r.AsInt64()
+		if isMoving := isRefused(r); isMoving || now > 0 {
+			at := places[i]
+			at.now, at.looked = now, began
+			due = append(due, at)
+		} else {
+			errs.add(failed)
 		}
-		if n == 1 {
-			due = append(due, places[i])
-		}
-		errs.add(failed)
 	}
 	return due
 }
@@ -104,6 +131,7 @@ func (c *claim) take(ctx context.Context, at place) error {
 	args := append([]string{
 		at.queue, c.req.Worker, micros(c.req.Lease), strconv.Itoa(min(c.req.Limit-len(c.jobs), maxBatch)), strconv.Itoa(c.room),
 		strconv.FormatInt(c.fence, 10), bit(slices.Contains(c.drawn, at.partition)), bit(len(c.jobs) > 0), strconv.Itoa(c.req.Ahead),
+		digits(at.until(ctx)),
 	}, c.req.Kinds...)
 	m, err := c.b.call(ctx, "claim", at.partition, args...)
 	if err != nil {

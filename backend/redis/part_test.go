@@ -222,19 +222,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestHalfLoaded(t *testing.T) {
 	client := redistest.OpenCluster(t)
 	b := open(t, client, redis.Options{Partitions: 8})
-	slot := func(p int) string {
-		n, err := client.Do(t.Context(), client.B().ClusterKeyslot().Key(fmt.Sprintf("{%s:%d}:meta", redis.NamespaceOf(b), p)).Build()).AsInt64()
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr, err := redistest.MasterOf(t.Context(), client, int(n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return addr
-	}
-	addr := slot(redis.FirstOf(b, "q"))
-	node := client.Nodes()[addr]
+	node := client.Nodes()[masterOf(t, client, redis.TagsOf(b, "q")[0])]
 	do := func(words ...string) {
 		t.Helper()
 		if err := node.Do(context.WithoutCancel(t.Context()), node.B().Arbitrary(words...).Build()).Error(); err != nil {
@@ -259,6 +247,20 @@ func TestHalfLoaded(t *testing.T) {
 	if took, pauses := time.Since(began), 155*time.Millisecond; took < pauses {
 		t.Errorf("six tries took %v, want %v at least: the pauses between them", took, pauses)
 	}
+}
+
+// masterOf returns the address of the master that has the partition with that tag.
+func masterOf(t *testing.T, client rueidis.Client, tag string) string {
+	t.Helper()
+	slot, err := client.Do(t.Context(), client.B().ClusterKeyslot().Key(tag+"meta").Build()).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := redistest.MasterOf(t.Context(), client, int(slot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
 }
 
 // stat returns a number from a section of INFO, behind those texts; 0 if it is not there.
