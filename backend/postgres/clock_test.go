@@ -79,11 +79,13 @@ func TestServerClockGoesForward(t *testing.T) {
 	set("1 hour")
 	wantReclaimed(t, q, "by the statement that meets the jump")
 	wantReclaimed(t, q, "after the jump")
+	set("2 hours")
+	wantReclaimed(t, q, "by the statement that meets a second jump")
 	if lost, _, err := q.Extend(t.Context(), 30*time.Second, living); err != nil || len(lost) != 0 {
 		t.Fatalf("Extend after the jump: lost %d, error %v", len(lost), err)
 	}
-	set("1 hour 5 seconds")
-	wantReclaimed(t, q, "after a second jump")
+	set("2 hours 5 seconds")
+	wantReclaimed(t, q, "after a third jump")
 	exec(t, db, `UPDATE errand.jobs SET locked_at = locked_at - interval '31 s', locked_until = locked_until - interval '31 s' WHERE id = $1`, dead.ID)
 	exec(t, db, `UPDATE errand.jobs SET locked_at = locked_at - interval '9 minutes' WHERE id = $1`, guide.ID)
 	wantReclaimed(t, q, "when a dead worker's lease is over", dead)
@@ -93,8 +95,8 @@ func TestServerClockGoesForward(t *testing.T) {
 	wantReclaimed(t, q, "of what was claimed after the jump", late...)
 	exec(t, db, `UPDATE errand.jobs SET locked_at = locked_at - interval '62 s' WHERE id = $1`, guide.ID)
 	wantReclaimed(t, q, "when a guide's worker has not moved locked_at for ten minutes", guide)
-	if n := strings.Count(log.String(), "the database's clock went forward"); n != 2 {
-		t.Errorf("log: got %d records of two jumps:\n%s", n, log.String())
+	if n := strings.Count(log.String(), "the database's clock went forward"); n != 3 {
+		t.Errorf("log: got %d records of three jumps:\n%s", n, log.String())
 	}
 }
 
@@ -106,6 +108,8 @@ func TestServerClockGoesBack(t *testing.T) {
 	seen, db, set := freshClock(t, postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	enqueue(t, seen, jobs(2)...)
 	wantReclaimed(t, seen, "before the jump")
+	set("2 seconds")
+	wantReclaimed(t, seen, "before the jump, after a small one forward")
 	held := claimFor(t, seen, 2, 50*time.Millisecond)
 	set("-1 hour")
 	started := backend(t, db, postgres.Options{})
@@ -125,8 +129,8 @@ func TestServerClockGoesBack(t *testing.T) {
 	}
 }
 
-// TestWorkerOverClockJumps: a job that runs while the server's clock goes forward by an hour, beside
-// workers that reclaim, runs once and completes in its first attempt.
+// TestWorkerOverClockJumps: a job that runs while the server's clock goes forward by an hour,
+// beside workers that reclaim, runs once and completes in its first attempt.
 func TestWorkerOverClockJumps(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)

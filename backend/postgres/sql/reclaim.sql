@@ -51,7 +51,7 @@ WITH taken AS (
                 FROM errand.jobs r
                 WHERE r.status = 'running'
                     AND CASE
-                        WHEN r.locked_at > statement_timestamp() + interval '1 minute' AND r.locked_at < '9999-12-31Z'
+                        WHEN r.locked_at > (SELECT statement_timestamp() + interval '1 minute') AND r.locked_at < '9999-12-31Z'
                             AND (r.locked_until < '9999-12-31Z' OR r.locked_until IS NULL)
                         THEN (SELECT 'epoch'::timestamptz + $5::bigint * interval '1 microsecond')
                             + CASE WHEN r.locked_until > r.locked_at THEN r.locked_until - r.locked_at
@@ -60,7 +60,10 @@ WITH taken AS (
                         ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes'
                     END
                         < (SELECT least(statement_timestamp(), 'epoch'::timestamptz + $2::bigint * interval '1 microsecond'))
-                        - CASE WHEN $3::text = '{}' THEN interval '0' ELSE (
+                    AND CASE WHEN $3::text = '{}' OR r.locked_at > statement_timestamp() THEN true ELSE
+                        CASE WHEN r.locked_until > r.locked_at THEN r.locked_until
+                            ELSE least(r.locked_at, '9999-12-31Z') + interval '10 minutes' END
+                        < (SELECT least(statement_timestamp(), 'epoch'::timestamptz + $2::bigint * interval '1 microsecond')) - (
                             SELECT coalesce(sum(jump.size), 0)::float8 * interval '1 microsecond'
                             FROM unnest($3::text::bigint[], $4::text::bigint[]) AS jump (up_to, size)
                             WHERE r.locked_at <= 'epoch'::timestamptz + jump.up_to * interval '1 microsecond') END
