@@ -28,6 +28,7 @@ var ratesCases = []testCase{
 	{"8 claimers keep the rates of groups", hasRuler | isFull | isInOrder, testClaimersKeepGroupRates},
 	{"workers use the whole rate", hasRuler | hasWakeUps | isFull | isInOrder, testWorkersUseRate},
 	{"throttled", hasRuler | isInOrder, testThrottled},
+	{"a throttled group hides no other", hasRuler | isInOrder, testThrottledHidden},
 	{"throttled, and then changed", hasRuler | isInOrder, testThrottledThenChanged},
 	{"throttled in a transaction", hasRuler | hasTx | isInOrder, testThrottledInTx},
 	{"throttled by the holder alone", hasRuler | isInOrder, testThrottledByHolder},

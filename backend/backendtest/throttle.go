@@ -25,12 +25,10 @@ func testThrottled(t *testing.T, h Harness) {
 	setRules(t, h, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 1000, Burst: 50}})
 	enqueue(t, h, slices.Concat(inGroup("a", 9), inGroup("b", 9))...)
 	held := wantGroups(t, h, "first claim", request(4), map[string]int{"a": 2, "b": 2})
-	settle(t, h, throttle(time.Hour, held[:1]...)...)
-	wantGroups(t, h, "claim beside a throttled group", request(20), map[string]int{"b": 7})
-	enqueue(t, h, inGroup("e", 8)...)
-	held = claim(t, h, request(1))
+	wantGroups(t, h, "second claim", request(14), map[string]int{"a": 7, "b": 7})
+	enqueue(t, h, inGroup("a", 7)...)
 	began := time.Now()
-	settle(t, h, throttle(d, held...)...)
+	settle(t, h, throttle(d, held[:1]...)...)
 	more := claimSoon(t, h, request(20), 1)
 	if took := time.Since(began); took < d-time.Millisecond || len(more) > 20 {
 		t.Errorf("after %v: %d jobs of a group that was throttled for %v", took, len(more), d)
@@ -54,6 +52,15 @@ func testThrottled(t *testing.T, h Harness) {
 	one = claim(t, h, request(1))
 	settle(t, h, throttle(time.Hour, one...)...)
 	wantGroups(t, h, "claim in a queue without rates", request(20), map[string]int{"d": 2})
+}
+
+// testThrottledHidden: a throttled group hides no other.
+func testThrottledHidden(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", GroupRate: queue.Rate{Jobs: 1000, Burst: 50}})
+	enqueue(t, h, slices.Concat(inGroup("a", 9), inGroup("b", 9))...)
+	held := wantGroups(t, h, "first claim", request(4), map[string]int{"a": 2, "b": 2})
+	settle(t, h, throttle(time.Hour, held[:1]...)...)
+	wantGroups(t, h, "claim beside a throttled group", request(20), map[string]int{"b": 7})
 }
 
 // testThrottledThenChanged: a throttle ends with one token, also if the rate has a higher burst by
