@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -99,7 +100,8 @@ func (b *Backend) readDue(m rueidis.RedisMessage) (at time.Time, rows []sqlkit.S
 	return at, rows, stale, err
 }
 
-// takeOver returns a firing that somebody else has begun, with the same jobs.
+// takeOver returns a firing that another process has begun, with the same jobs. A note from before
+// November 28, 2026 has no ticks: they are computed again then.
 func (b *Backend) takeOver(in *reader) *firing {
 	f := &firing{name: in.text(), number: in.int()}
 	at, n := in.time(), int(in.int())
@@ -109,15 +111,60 @@ func (b *Backend) takeOver(in *reader) *firing {
 		f.isLost, f.err = true, errNoteLost
 		return f
 	}
+	var ticks []int64
+	if len(in.fields) > 0 {
+		var err error
+		if ticks, err = parseTicks(in.text()); err != nil {
+			f.isLost, f.err = true, err
+			return f
+		}
+	}
+	if len(ticks) == 0 {
+		var jobs []*queue.Job
+		jobs, f.err = b.jobsOf(row, tick, at)
+		f.jobs = jobs[:min(n, len(jobs))]
+		return f
+	}
+	for _, tick := range ticks {
+		jobs, err := b.jobsOf(row, tick, timeOf(tick))
+		f.jobs, f.err = append(f.jobs, jobs...), errors.Join(f.err, err)
+	}
+	return f
+}
+
+// jobsOf returns the jobs of a schedule whose next tick is that one, at a time.
+func (b *Backend) jobsOf(row sqlkit.ScheduleRow, tick int64, at time.Time) ([]*queue.Job, error) {
 	row.NextAt = tick
 	batch := b.ticks.Batch(b.opts.MaxPayload)
 	if batch.Fire([]sqlkit.ScheduleRow{row}, at); len(batch.Ready) == 0 {
-		f.err = batch.Broken
-		return f
+		return nil, batch.Broken
 	}
-	jobs := batch.Ready[0].Jobs
-	f.jobs = jobs[:min(n, len(jobs))]
-	return f
+	return batch.Ready[0].Jobs, nil
+}
+
+// ticksText returns the ticks of jobs, as the note of their firing has them.
+func ticksText(jobs []*queue.Job) string {
+	all := make([]string, len(jobs))
+	for i, j := range jobs {
+		_, tick, _ := queue.TickOf(j)
+		all[i] = digits(tick.UnixMicro())
+	}
+	return strings.Join(all, ",")
+}
+
+// parseTicks returns the ticks in a text of ticksText.
+func parseTicks(text string) (ticks []int64, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		tick, err := strconv.ParseInt(one, 10, 64)
+		if err != nil {
+			return nil, errNoteLost
+		}
+		ticks = append(ticks, tick)
+	}
+	return ticks, nil
 }
 
 // beginFirings moves schedules to their next ticks. It returns those that nobody else has fired.
@@ -136,7 +183,7 @@ func (b *Backend) beginFirings(ctx context.Context, at time.Time, ready []sqlkit
 			return nil, err
 		}
 		args = append(args, after.Name, digits(after.Version), digits(f.Row.NextAt), digits(after.NextAt), text,
-			strconv.Itoa(len(f.Jobs)), digits(at.UnixMicro()))
+			strconv.Itoa(len(f.Jobs)), digits(at.UnixMicro()), ticksText(f.Jobs))
 	}
 	m, err := b.call(ctx, "begin_firings", common, args...)
 	if err != nil {

@@ -199,16 +199,21 @@ const fullFired = `local fired = {}
 for i = 100, 1, -1 do fired[#fired + 1] = { ARGV[1] - i * 3600000000, { '5', 0 } } end
 redis.call('SET', KEYS[1], cmsgpack.pack(fired))`
 
-// begin notes a firing that was begun, of n ticks up to that time, as lua/schedule.lua does.
-func (k ticking) begin(t *testing.T, first time.Time, n int, at time.Time) {
+// begin notes a firing that was begun, of n ticks up to that time, as lua/schedule.lua does with
+// the ticks, and did without them before November 28, 2026.
+func (k ticking) begin(t *testing.T, first time.Time, n int, at time.Time, ticks ...time.Time) {
 	t.Helper()
+	var all []string
+	for _, tick := range ticks {
+		all = append(all, fmt.Sprint(tick.UnixMicro()))
+	}
 	stored := k.do(t, "HGET", k.base+"schedules", "s")
 	row, err := stored.ToString()
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.eval(t, k.base+"firings", `redis.call('HSET', KEYS[1], 's', cmsgpack.pack { 7, ARGV[1], ARGV[2], ARGV[3], ARGV[4] })`,
-		fmt.Sprint(at.UnixMicro()), fmt.Sprint(n), fmt.Sprint(first.UnixMicro()), row)
+	k.eval(t, k.base+"firings", `redis.call('HSET', KEYS[1], 's', cmsgpack.pack { 7, ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] })`,
+		fmt.Sprint(at.UnixMicro()), fmt.Sprint(n), fmt.Sprint(first.UnixMicro()), row, strings.Join(all, ","))
 	k.do(t, "ZADD", k.base+"begun", "1", "s")
 }
 

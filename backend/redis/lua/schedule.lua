@@ -4,7 +4,8 @@
 --   ticks                 sorted set: names, by the next tick
 --   lasts                 hash: name -> the job of the last tick
 --   skips                 hash: name -> ticks that have enqueued nothing
---   firings               hash: name -> number, time, how many jobs, tick and row before
+--   firings               hash: name -> number, time, how many jobs, tick and row before, and the
+--                         ticks of the jobs, as since November 28, 2026
 --   begun                 sorted set: names in firings, by when they were begun
 -- The partition of jobs has, of each schedule that has fired there:
 --   fired:NAME            its last ticks, the oldest first: tick, and the answer of enqueue
@@ -103,8 +104,8 @@ local function untilTick(keys, args)
   return next == math.huge and -1 or math.max(next - c.now, 0)
 end
 
--- noteOf returns the note of a firing: number, time, how many jobs, tick, row. One that cannot be
--- read, because it was damaged or is lost, has the number 0 and an empty row.
+-- noteOf returns the note of a firing: number, time, how many jobs, tick, row, ticks. One that
+-- cannot be read, because it was damaged or is lost, has the number 0 and an empty row.
 local function noteOf(c, name)
   local packed = redis.call('HGET', c.base .. 'firings', name)
   local isRead, note = pcall(cmsgpack.unpack, packed)
@@ -113,8 +114,8 @@ local function noteOf(c, name)
 end
 
 -- due_schedules answers with the time, with schedules whose tick has come, and with firings to be
--- taken over: name, number, time, how many jobs, tick, row. Arguments: how many schedules and how
--- many bytes of rows at most, and the names of schedules to leave alone.
+-- taken over: name, number, time, how many jobs, tick, row, ticks. Arguments: how many schedules
+-- and how many bytes of rows at most, and the names of schedules to leave alone.
 local function dueSchedules(keys, args)
   local c, isLeft, rows, stale = open(keys), {}, {}, {}
   local most, room = tonumber(args[1]), tonumber(args[2])
@@ -137,20 +138,21 @@ local function dueSchedules(keys, args)
   return { c.now, rows, stale }
 end
 
--- begin_firings moves schedules to their next ticks, and notes their firings. Each schedule has 7
+-- begin_firings moves schedules to their next ticks, and notes their firings. Each schedule has 8
 -- arguments: name, version, tick, the tick that follows, row, how many jobs, the time that the
--- firing is for. It answers with a number for each, or 0 if the schedule has changed or is fired.
+-- firing is for, the ticks of the jobs. It answers with a number for each, or 0 if the schedule has
+-- changed or is fired.
 local function beginFirings(keys, args)
   local c, answer = open(keys), {}
   local number = math.max(tonumber(redis.call('HGET', c.base .. 'meta', 'firing') or 0), c.now)
-  for i = 1, #args, 7 do
+  for i = 1, #args, 8 do
     local name, before = args[i], redis.call('HGET', c.base .. 'schedules', args[i])
     local isFree = isAsRead(c, name, args[i + 1], args[i + 2]) and redis.call('HEXISTS', c.base .. 'firings', name) == 0
     if isFree then
       number = number + 1
       setSchedule(c, name, args[i + 1], args[i + 3], args[i + 4])
       if args[i + 5] ~= '0' then
-        local note = { number, args[i + 6], args[i + 5], args[i + 2], before }
+        local note = { number, args[i + 6], args[i + 5], args[i + 2], before, args[i + 7] }
         redis.call('HSET', c.base .. 'firings', name, cmsgpack.pack(note))
         redis.call('ZADD', c.base .. 'begun', c.now, name)
       end
