@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// mostCalls is how long the chains of architecture.md may be; longestChain is for the others.
+// mostCalls is how long the chains of statements.md may be; longestChain is for all other chains.
 var mostCalls = map[string]int{
 	"Enqueue on a pool": 6, "Enqueue in a transaction": 4, "claim to driver, where claims are not rationed": 11,
 }
 
 const longestChain = 9
 
-// TestCalls: each chain of calls that architecture.md names exists in the code, is as long as the
+// TestCalls: each chain of calls that statements.md names exists in the code, is as long as the
 // page says, and is short. A chain is of PostgreSQL unless it says that it is of SQLite.
 func TestCalls(t *testing.T) {
-	text, err := os.ReadFile("architecture.md")
+	text, err := os.ReadFile("statements.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestCalls(t *testing.T) {
 		checkChain(t, what, calls, code)
 	}
 	if chains < 5 {
-		t.Errorf("found only %d chains of calls in architecture.md", chains)
+		t.Errorf("found only %d chains of calls in statements.md", chains)
 	}
 }
 
@@ -163,12 +163,12 @@ func callsParameter(f *ast.FuncDecl) (found bool) {
 	return found
 }
 
-// TestLoops: architecture.md names the loops that Worker.Run starts, all of them, and the functions
-// of the Postgres backend whose statements go to the pool by themselves.
+// TestLoops: architecture.md names the loops that Worker.Run starts, all of them, and statements.md
+// the functions of the Postgres backend whose statements go to the pool by themselves.
 func TestLoops(t *testing.T) {
 	var got, want []string
-	page, _, _ := strings.Cut(read(t, "architecture.md"), "**Claiming**")
-	_, table, _ := strings.Cut(page, "| loops | for |")
+	_, table, _ := strings.Cut(read(t, "architecture.md"), "| loops | for |")
+	table, _, _ = strings.Cut(table, "\n\n")
 	for line := range strings.Lines(table) {
 		if cells := strings.Split(line, "|"); len(cells) == 4 {
 			got = append(got, quoted(cells[1])...)
@@ -185,7 +185,7 @@ func TestLoops(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("loops: the page has %q, the code %q", got, want)
 	}
-	_, sentence, _ := strings.Cut(page, "go to the pool\nwithout `Backend.run`:")
+	_, sentence, _ := strings.Cut(read(t, "statements.md"), "go to the pool\nwithout `Backend.run`:")
 	sentence, _, _ = strings.Cut(sentence, ".")
 	got, want = quoted(sentence), nil
 	for name, f := range functionsIn(t, "../backend/postgres") {

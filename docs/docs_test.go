@@ -59,7 +59,7 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(files, top...) {
+	for _, file := range append(append(files, top...), decisions(t)...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -13,11 +13,16 @@ var (
 	shownBy  = regexp.MustCompile(`(?m)^// Shown by:.*\n(?:// .+\n)*`)
 )
 
-// TestNamesOfTests: each test and benchmark exists that architecture.md names, or a mechanism's
-// "Shown by".
+// TestNamesOfTests: each test and benchmark exists that a page of decisions/ or the "Shown by" of a
+// mechanism names.
 func TestNamesOfTests(t *testing.T) {
 	defined := make(map[string]bool)
-	named := map[string][]string{"architecture.md": testName.FindAllString(read(t, "architecture.md"), -1)}
+	named := make(map[string][]string)
+	inDecisions := 0
+	for _, page := range decisions(t) {
+		named[page] = testName.FindAllString(read(t, page), -1)
+		inDecisions += len(named[page])
+	}
 	for path, code := range goFiles(t) {
 		if strings.HasSuffix(path, "_test.go") {
 			for _, m := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(code, -1) {
@@ -36,8 +41,8 @@ func TestNamesOfTests(t *testing.T) {
 			}
 		}
 	}
-	if n := len(named["architecture.md"]); n < 20 || len(named) < 8 {
-		t.Errorf("found only %d names in architecture.md, and %d files that name tests", n, len(named))
+	if n := len(named) - len(decisions(t)); inDecisions < 50 || n < 8 {
+		t.Errorf("found only %d names in decisions, and %d Go files that name tests", inDecisions, n)
 	}
 }
 
@@ -60,10 +65,10 @@ func goFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// TestStatementsTable: architecture.md names only SQL files that exist, and each statement of
+// TestStatementsTable: statements.md names only SQL files that exist, and each statement of
 // PostgreSQL.
 func TestStatementsTable(t *testing.T) {
-	page := read(t, "architecture.md")
+	page := read(t, "statements.md")
 	files := make(map[string]bool)
 	for _, pattern := range []string{"../backend/*/sql/*.sql", "../backend/*/sql/migrations/*.sql"} {
 		paths, err := filepath.Glob(pattern)
@@ -74,13 +79,13 @@ func TestStatementsTable(t *testing.T) {
 			files[filepath.Base(path)] = true
 			isStatement := strings.HasPrefix(path, "../backend/postgres/sql/") && !strings.Contains(path, "migrations")
 			if isStatement && !strings.Contains(page, filepath.Base(path)) {
-				t.Errorf("architecture.md does not name %s", path)
+				t.Errorf("statements.md does not name %s", path)
 			}
 		}
 	}
 	for _, name := range regexp.MustCompile(`\b\w+\.sql\b`).FindAllString(page, -1) {
 		if !files[name] {
-			t.Errorf("architecture.md names %s, which does not exist", name)
+			t.Errorf("statements.md names %s, which does not exist", name)
 		}
 	}
 	if len(files) < 50 {

@@ -15,7 +15,7 @@ const (
 // TestLength: a page has at most maxWords words, and no line of prose is longer than maxColumns.
 // Tables and code do not count.
 func TestLength(t *testing.T) {
-	for _, page := range append(pages(t), "spec/README.md", "../README.md", "../CONTRIBUTING.md", "../backend/README.md",
+	for _, page := range append(append(pages(t), decisions(t)...), "spec/README.md", "../README.md", "../CONTRIBUTING.md", "../backend/README.md",
 		"../examples/README.md", "../lab/README.md") {
 		words := 0
 		for line := range strings.Lines(prose(read(t, page))) {
@@ -53,7 +53,7 @@ var unplain = regexp.MustCompile(`(?i)\b(amid|whom|hardly|dear|in vain|comes? of
 func TestWords(t *testing.T) {
 	// Code, names of tests, and what the scenarios of lab/chaos call themselves.
 	quoted := regexp.MustCompile("(?s)`[^`\n]*`|<!-- table: .*<!-- end of the table -->")
-	for _, page := range append(pages(t), "spec/README.md", "spec/errand.pml", "roles.sql", "migrating/gue.sql", "migrating/river.sql",
+	for _, page := range append(append(pages(t), decisions(t)...), "spec/README.md", "spec/errand.pml", "roles.sql", "migrating/gue.sql", "migrating/river.sql",
 		"../README.md", "../SECURITY.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../backend/README.md",
 		"../examples/README.md", "../lab/README.md") {
 		for _, word := range unplain.FindAllString(quoted.ReplaceAllString(read(t, page), ""), -1) {

@@ -222,7 +222,7 @@ func (c *contender) queryJobs(ctx context.Context, query string, args ...any) (j
 }
 
 // settleable returns some running jobs. In a transaction of the caller all are one worker's,
-// because otherwise it may deadlock, as docs/architecture.md says.
+// because otherwise it may deadlock, as docs/statements.md says.
 func (c *contender) settleable(ctx context.Context, own bool) ([]*queue.Job, error) {
 	name := c.name
 	if own && c.draw.IntN(2) == 0 {
