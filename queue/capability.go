@@ -205,10 +205,10 @@ type Canceller interface {
 type Pauser interface {
 	// PauseKinds makes workers claim no more jobs of these kinds, in all queues, through db: a
 	// transaction, whose commit makes it take effect, or nil for the backend's own handle. Jobs that
-	// run go on, and jobs can be enqueued. Workers that the backend notifies know at once; others
-	// within five seconds, or their Poll if that is longer. A worker without a [Mux] claims every
-	// kind, also the paused ones. A kind that is paused already stays paused. A bad name is an
-	// [*InvalidError].
+	// run go on, and jobs can be enqueued. Workers that the backend notifies know at once, and all
+	// other workers within five seconds, or their Poll if that is longer. A worker without a [Mux]
+	// claims every kind, also the paused ones. A kind that is paused already stays paused. A bad name
+	// is an [*InvalidError].
 	PauseKinds(ctx context.Context, db DB, kinds ...string) error
 	// ResumeKinds ends the pause of these kinds, and wakes their workers.
 	ResumeKinds(ctx context.Context, db DB, kinds ...string) error
@@ -221,23 +221,23 @@ type Pauser interface {
 
 // Pruner is a backend that deletes or archives ended jobs after their retention.
 type Pruner interface {
-	// Prune reads a bounded number of jobs and removes the ones whose retention is over. Calls go
-	// from the oldest jobs to younger ones. more is true while the pass continues with the next
-	// call. A pass may end early, because it has found nothing to remove for a while or because a
-	// different process is pruning. The next pass continues there.
+	// Prune reads a bounded number of jobs and removes the jobs whose retention is over. Calls go from
+	// the oldest jobs to younger ones. more is true while the pass continues with the next call. A
+	// pass may end early, because it has found nothing to remove for a while or because a different
+	// process is pruning. The next pass continues there.
 	Prune(ctx context.Context) (removed int, more bool, err error)
 }
 
 // Reclaimer is a backend whose workers reclaim jobs. A backend without it reclaims jobs by itself.
 type Reclaimer interface {
-	// Reclaim reclaims at most limit jobs whose leases have expired, and returns them without
-	// Payload and Headers. Such a job is pending and due at once, or dead if Attempt has reached
-	// MaxAttempts. Its LastError is "errand: the lease of worker NAME expired". A job that its
-	// worker was asked to cancel is cancelled instead, and its LastError is [ReclaimedCancelled]. If
-	// the run before was reclaimed as well, Reclaim may wait for up to half a lease longer, and from
-	// the fourth attempt on for up to three leases. A limit below 1 is an [*InvalidError]. A backend
-	// that stands for several returns a [*PartialError] with the jobs of those that have not failed.
-	// It may be called concurrently.
+	// Reclaim reclaims at most limit jobs whose leases have expired, and returns them without Payload
+	// and Headers. Such a job is pending and due at once, or dead if Attempt has reached MaxAttempts.
+	// Its LastError is "errand: the lease of worker NAME expired". A job that its worker was asked to
+	// cancel is cancelled instead, and its LastError is [ReclaimedCancelled]. If the run before was
+	// reclaimed as well, Reclaim may wait for up to half a lease longer, and from the fourth attempt
+	// on for up to three leases. A limit below 1 is an [*InvalidError]. A backend that stands for
+	// several returns a [*PartialError] with the jobs of the backends that have not failed. It may be
+	// called concurrently.
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }
 
@@ -278,8 +278,8 @@ type Upkeeper interface {
 type UpkeepOptions struct {
 	// Logger is the [Worker.Logger]. nil means [slog.Default].
 	Logger *slog.Logger
-	// Grace and Halt are those of the [Worker], for what runs when ctx ends. Grace 0 means 20 s, and
-	// below 0 is an error.
+	// Grace and Halt are the worker's ([Worker]), for calls that run when ctx ends. Grace 0 means 20
+	// s, and below 0 is an error.
 	Grace time.Duration
 	Halt  <-chan struct{}
 	// OnDead is the worker's [Worker.OnDead]. It is called for jobs that Upkeep reclaims or makes
@@ -312,10 +312,10 @@ type TxClaimer interface {
 
 // Pooled is a backend that takes its connections from the caller's [sql.DB], which may limit them.
 type Pooled interface {
-	// Reserve notes that the handlers of a worker may hold n connections of each of dbs at once,
-	// until the caller calls release. It returns how many connections are then left for calls of
-	// the backend, without the listener's and those that other workers of this backend have
-	// reserved. Below 1 means none. It does not wait, and may be called concurrently.
+	// Reserve notes that the handlers of a worker may hold n connections of each of dbs at once, until
+	// the caller calls release. It returns how many connections are then left for calls of the
+	// backend, without the listener's connection and the connections that other workers of this
+	// backend have reserved. Below 1 means none. It does not wait, and may be called concurrently.
 	Reserve(n int, dbs ...*sql.DB) (left int, release func())
 }
 
@@ -336,7 +336,7 @@ type TxBeginner interface {
 // whose commit makes them take effect, or nil for the backend's own handle. Workers notice a change
 // within seconds. Its methods may be called concurrently, also with [ScheduleRunner]'s.
 type Scheduler interface {
-	// SetSchedules adds schedules, and replaces those with the same name. Their next ticks follow
+	// SetSchedules adds schedules, and replaces schedules with the same name. Their next ticks follow
 	// now: a change fires nothing, and no tick twice. Bad input (see [CheckSchedules]) is an
 	// [*InvalidError], and nothing is changed.
 	SetSchedules(ctx context.Context, db DB, schedules ...Schedule) error
@@ -363,12 +363,12 @@ type ScheduleRunner interface {
 	// release leaves alone what a higher Release has declared. It returns how many schedules it has
 	// changed. Otherwise it is like SetSchedules.
 	DeclareSchedules(ctx context.Context, db DB, d Declaration) (n int, err error)
-	// FireSchedules enqueues the jobs of the schedules whose next tick has come. It may leave some
-	// of the schedules, or some of the missed ticks of one, to the next call, and then returns a
-	// next of 0. It returns how many it has fired, and how long until the next tick, or less than 0
-	// if the backend knows of none. A worker calls it at that time, after each call of Sleep, and
-	// every few seconds. Sleep can look for schedules, too, so that FireSchedules can answer from
-	// memory. A schedule that cannot be fired does not keep others from being fired. The error names
+	// FireSchedules enqueues the jobs of the schedules whose next tick has come. It may leave some of
+	// the schedules, or some of the missed ticks of one, to the next call, and then returns a next of
+	// 0. It returns how many it has fired, and how long until the next tick, or less than 0 if the
+	// backend knows of none. A worker calls it at that time, after each call of Sleep, and every few
+	// seconds. Sleep can look for schedules, too, so that FireSchedules can answer from memory. A
+	// schedule that cannot be fired does not keep other schedules from being fired. The error names
 	// it. It also names a schedule that was fired where [Schedule.CheckTick] returns an error.
 	FireSchedules(ctx context.Context) (fired int, next time.Duration, err error)
 }
@@ -429,10 +429,10 @@ type Fleet interface {
 	// name, also the vanished ones. A worker that has been silent for [ForgottenAfter] may be left
 	// out: [Pruner].Prune removes it.
 	Workers(ctx context.Context) ([]WorkerRecord, error)
-	// Runs returns the jobs that the named workers hold, or those of all workers if none is named:
-	// at most most of each worker, the ones that were claimed first. They are ordered by worker,
-	// Since and ID. A holder that never reports itself counts as well. Runs reads the rows of all
-	// jobs that run. If most is below 1 or above [MaxRuns], the error is an [*InvalidError].
+	// Runs returns the jobs that the named workers hold, or the jobs of all workers if none is named:
+	// at most most of each worker, the jobs that were claimed first. They are ordered by worker, Since
+	// and ID. A holder that never reports itself counts as well. Runs reads the rows of all jobs that
+	// run. If most is below 1 or above [MaxRuns], the error is an [*InvalidError].
 	Runs(ctx context.Context, most int, workers ...string) ([]Run, error)
 }
 
@@ -471,25 +471,25 @@ type Tables struct {
 // Statistician is a [Fleet] that adds up the Stats of its workers' reports, by minute, queue and
 // kind, and keeps them for [StatsKept]. Workers count only if the backend is one.
 type Statistician interface {
-	// Stats returns what runs came to, ordered by At, Queue and Kind. It leaves out times without
-	// runs. The last ten seconds may be missing. A bad filter (see [StatsFilter.Check]) is an
-	// [*InvalidError]. It may be called concurrently.
+	// Stats returns how many runs ended in which way, ordered by At, Queue and Kind. It leaves out
+	// times without runs. The last ten seconds may be missing. A bad filter (see [StatsFilter.Check])
+	// is an [*InvalidError]. It may be called concurrently.
 	Stats(ctx context.Context, f StatsFilter) ([]StatsRecord, error)
 }
 
-// Receiver is a backend that takes over jobs of another backend: those of an outbox, or of a queue
-// that moves.
+// Receiver is a backend that takes over jobs of a different backend: the jobs of an outbox, or of a
+// queue that moves.
 type Receiver interface {
 	// Receive enqueues the jobs of transfers through the backend's own handle, all of them or none. A
 	// backend over several partitions may enqueue some of them and return ErrUnknown. Receive leaves
-	// out those with a Source that it has received within [TransferWindow], so a call may be repeated
-	// after any error, ErrUnknown included. Of several transfers with one Source it takes the first.
-	// It remembers a Source in the same step in which it enqueues the job.
+	// out each job with a Source that it has received within [TransferWindow], so a call may be
+	// repeated after any error, ErrUnknown included. Of several transfers with one Source it takes the
+	// first. It remembers a Source in the same step in which it enqueues the job.
 	//
 	// What Enqueue does with a job, Receive does as well: its Key, OnDuplicate and due time mean the
-	// same, and it fills in ID, Duplicate and Replaced; of a job that is left out they mean nothing. A
-	// job that is written anew keeps its CreatedAt, unless that is zero, and its Attempt and
-	// LastError.
+	// same, and it fills in ID, Duplicate and Replaced; for a job that is left out these three mean
+	// nothing. A job that is written anew keeps its CreatedAt, unless that is zero, and its Attempt
+	// and LastError.
 	//
 	// It returns how many jobs it has not left out. Bad input (see [Transfer.Check]) is an
 	// [*InvalidError], and then no job is written. It may be called concurrently.

@@ -29,9 +29,9 @@
 //
 // A [Worker] logs failures, unless middleware has logged them ([Logged]). Similar failures have the
 // same kind, and errors that differ in digits only. Five of them in a second have a record each.
-// The others are counted, and a record says how many they were, every ten seconds and when the
-// worker stops. Its message ends with "similar records left out". 50 different failures within ten
-// seconds are told apart; further ones are counted together.
+// Further failures are counted, and a record says how many there were, every ten seconds and when
+// the worker stops. Its message ends with "similar records left out". 50 different failures within
+// ten seconds are told apart; further ones are counted together.
 //
 // Messages begin with "errand: ". The records of middleware.Log have the same keys:
 //

@@ -109,9 +109,9 @@ func (e *SlowError) Error() string {
 func (e *SlowError) Unwrap() error { return e.Err }
 
 // LockedError is the error of a Settle through the backend's own handle that has recorded all
-// outcomes but those of Jobs, because a transaction has locked them for longer than the backend
-// waits. A keyed Enqueue with [Replace] locks the job whose Key it takes, until its transaction
-// ends. The worker settles these jobs apart from all others.
+// outcomes but the outcomes of Jobs, because a transaction has locked them for longer than the
+// backend waits. A keyed Enqueue with [Replace] locks the job whose Key it takes, until its
+// transaction ends. The worker settles these jobs apart from all other jobs.
 type LockedError struct {
 	Jobs []*Job
 	Err  error // the cause

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// EventType is what an [Event] tells of. Later versions may add types: ignore those that you do not
-// know.
+// EventType names what has happened to a job ([Event]). Later versions may add types: ignore types
+// that you do not know.
 type EventType string
 
 // The types of events. Between EventStarted and the end of a run there may be anything: a process
@@ -32,8 +32,8 @@ const (
 	// after a crash, errors.Is(Err, [ErrLost]) is true. A job that is cancelled before a worker has
 	// claimed it has no event.
 	EventCancelled EventType = "cancelled"
-	// EventLost: the worker no longer holds the job. What the run came to is not recorded, unless
-	// an earlier Settle that seemed to have failed has recorded it.
+	// EventLost: the worker no longer holds the job. The outcome of the run is not recorded, unless an
+	// earlier Settle that seemed to have failed has recorded it.
 	EventLost EventType = "lost"
 )
 

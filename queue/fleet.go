@@ -37,7 +37,7 @@ type WorkerInfo struct {
 	Concurrency int `json:"concurrency"`
 	Busy        int `json:"busy"`
 	Waiting     int `json:"waiting"`
-	// Lease and Grace are those of the [Worker].
+	// Lease and Grace are the fields of the [Worker].
 	Lease time.Duration `json:"lease_ns"`
 	Grace time.Duration `json:"grace_ns"`
 	// Listens is true if the backend wakes the worker when jobs arrive. Poll is how often the
@@ -62,8 +62,8 @@ type WorkerReport struct {
 	// Stopped means that the worker has stopped in order. Of the other fields, only Name and Stats
 	// count.
 	Stopped bool
-	// Stats are what its runs came to since the last report that has arrived, at most [MaxStats] of
-	// them, each of another minute, queue or kind.
+	// Stats count how the worker's runs have ended since the last report that has arrived. There are
+	// at most [MaxStats] of them, each for a different minute, queue or kind.
 	Stats []MinuteStats
 }
 

@@ -4,8 +4,8 @@ import "context"
 
 // Handler runs jobs. [HandlerFunc] makes one of a function, [Mux] one of a handler for each kind.
 type Handler interface {
-	// HandleJob runs one job. Its error is its answer: nil means that the job is done, and
-	// [OutcomeOf] lists the others. HandleJob should return soon after ctx ends. The cause of that
+	// HandleJob runs one job. Its error is its answer: nil means that the job is done, and [OutcomeOf]
+	// lists the other answers. HandleJob should return soon after ctx ends. The cause of that
 	// ([context.Cause]) is [ErrLost], [ErrShutdown], [ErrCancelled] or [context.DeadlineExceeded]. A
 	// worker calls HandleJob concurrently. The handler may read job until it returns, and must not
 	// change ID, Fence or Worker.

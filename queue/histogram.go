@@ -8,9 +8,9 @@ import (
 // MaxBuckets is how many buckets a [Histogram] has at most.
 const MaxBuckets = 28
 
-// Histogram counts durations in buckets. Bucket 0 has those below a millisecond, and bucket n those
-// from 2^(n-1) to below 2^n milliseconds; the last of [MaxBuckets] has all from 18.6 hours on.
-// Empty buckets at the end are left out, so nil has no duration.
+// Histogram counts durations in buckets. Bucket 0 has the durations below a millisecond, and bucket
+// n the durations from 2^(n-1) to below 2^n milliseconds; the last of [MaxBuckets] has all from
+// 18.6 hours on. Empty buckets at the end are left out, so nil has no duration.
 type Histogram []int64
 
 // bucketOf returns the bucket of a duration.

@@ -25,12 +25,12 @@ type Job struct {
 	// Priority orders the jobs of a queue: lower runs first. 0 is the default; below 0 is allowed.
 	// The highest is 2,147,483,646.
 	Priority int32 `json:"priority"`
-	// Ordered makes the jobs of a Group that have it run one at a time, in the order of their IDs.
-	// The first of them that is pending or running blocks the others: until it has ended, also
-	// while it waits for its ScheduledAt, for a retry, or for a worker that handles its Kind. It
-	// needs a Group and a Priority of 0: claims take the ordered jobs of a queue after its other
-	// jobs, and their groups take turns. IDs are drawn when jobs are enqueued, so a transaction
-	// that commits late adds lower IDs than those that run already; they run next.
+	// Ordered makes the jobs of a Group that have it run one at a time, in the order of their IDs. The
+	// first job of a group that is pending or running blocks the jobs behind it: until it has ended,
+	// also while it waits for its ScheduledAt, for a retry, or for a worker that handles its Kind. It
+	// needs a Group and a Priority of 0: claims take the ordered jobs of a queue after its other jobs,
+	// and their groups take turns. IDs are drawn when jobs are enqueued, so a transaction that commits
+	// late adds lower IDs than the IDs of jobs that run already; the jobs with lower IDs run next.
 	Ordered bool `json:"ordered,omitempty"`
 	// ScheduledAt is when the job becomes due, by the database's clock. Zero means at once, or
 	// after Delay. Only one of ScheduledAt and Delay may be set. Claim fills it in.

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Ledger logs and counts what the runs of jobs come to, as a [Worker] does: with its messages, keys
-// and levels, and its limit for floods of similar failures. It is for programs that settle jobs for
-// workers that do not do so themselves, such as a gateway. [NewLedger] makes one. It is safe for
-// concurrent use.
+// Ledger logs and counts the ends of runs, as a [Worker] does: with its messages, keys and levels,
+// and its limit for floods of similar failures. It is for programs that settle jobs for workers
+// that do not do so themselves, such as a gateway. [NewLedger] makes one. It is safe for concurrent
+// use.
 type Ledger struct {
 	name     string
 	failures failureLog
@@ -20,8 +20,8 @@ type Ledger struct {
 	tallies tallies
 }
 
-// NewLedger returns a Ledger that logs to logger; nil means [slog.Default]. name is that of the
-// program, for the log and for its reports: like the Name of a [Worker].
+// NewLedger returns a Ledger that logs to logger; nil means [slog.Default]. name is the program's,
+// for the log and for its reports: like the Name of a [Worker].
 func NewLedger(name string, logger *slog.Logger) *Ledger {
 	if logger == nil {
 		logger = slog.Default()

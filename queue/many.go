@@ -16,7 +16,7 @@ type Many struct {
 	// Size is how many jobs a call gets at most: up to 10,000. 0 means 100. The worker's
 	// Concurrency counts jobs, so a call never gets more than that.
 	Size int
-	// Wait is how long the first job of a call waits for others: up to a minute. 0 means 50 ms. A
+	// Wait is how long the first job of a call waits for other jobs: up to a minute. 0 means 50 ms. A
 	// worker that stops does not wait.
 	Wait time.Duration
 	// ByGroup makes calls with jobs of one Group only.
@@ -48,14 +48,14 @@ func (m Many) withDefaults() (Many, error) {
 // each of the jobs fails. So it does if fn panics.
 //
 // Each job keeps its lease, its attempt and its outcome, and takes one of the worker's Concurrency
-// while it waits for others and while fn runs. So set Concurrency to Size times the number of calls
-// that should run at once. The middleware runs for each job, around the wait and the call. A job
-// whose payload does not fit T is not in the call, and is answered as by Handle.
+// while it waits for other jobs and while fn runs. So set Concurrency to Size times the number of
+// calls that should run at once. The middleware runs for each job, around the wait and the call. A
+// job whose payload does not fit T is not in the call, and is answered as by Handle.
 //
 // ctx has the values of one job's context. It ends when the worker's Grace is over, and at the
 // earliest Timeout of the jobs, which counts from before the wait. If a single job is lost or
 // cancelled, ctx does not end, because the call goes on for the other jobs; what fn answers for a
-// lost one is dropped. ctx ends once that is so of all jobs.
+// lost job is dropped. ctx ends once that is so of all jobs.
 //
 // HandleMany does not go together with middleware that holds a connection for each job, such as
 // middleware.Tx: HandleMany panics, or [Worker.Run] returns an [*InvalidError]. To settle the jobs

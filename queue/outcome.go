@@ -50,14 +50,14 @@ func (a Action) String() string {
 	return "unknown"
 }
 
-// Outcome is what a run of one job came to, as Settle records it. Only Job is required.
+// Outcome says how a run of one job has ended, as Settle records it. Only Job is required.
 type Outcome struct {
 	Job    *Job
 	Action Action
-	// Throttle, with Release, means that a rate stands still for Delay: that of the job's group, or
-	// else that of its queue. See [Throttled]. The backend finds group and queue by the job's ID, and
-	// a lost job throttles nothing. In a transaction the rate may stand still before the commit, and
-	// even if that fails.
+	// Throttle, with Release, means that a rate stands still for Delay: the rate of the job's group,
+	// or else the rate of its queue. See [Throttled]. The backend finds group and queue by the job's
+	// ID, and a lost job throttles nothing. In a transaction the rate may stand still before the
+	// commit, and even if that fails.
 	Throttle bool
 	Delay    time.Duration // with Retry and Release: how long until the job is due; below 0 means 0
 	Err      error         // with Retry, Dead and Cancel: its text is stored as the job's LastError; may be nil
@@ -105,8 +105,8 @@ func (o Outcome) Check() error {
 //
 // If ctx was cancelled with [ErrShutdown] or [ErrLost], any other error means Release: it is a
 // consequence of the cancellation. If it was cancelled with [ErrCancelled], every error but Settled
-// and Discard means Cancel. An error whose own methods panic, as those of a nil pointer may, is any
-// other error.
+// and Discard means Cancel. An error whose own methods panic, as the methods of a nil pointer may,
+// counts as any other error.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	a, err := answerIn(err)
 	switch {

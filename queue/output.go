@@ -31,7 +31,8 @@ func (p Progress) Check() error {
 	return checkOutput("Progress.Value", p.Value)
 }
 
-// Result is what is known of a job that somebody waits for. [Output] reads its Output.
+// Result says how far a job is that somebody waits for, and what it has returned. [Output] reads
+// its Output.
 type Result struct {
 	ID        int64  `json:"id"`
 	Status    Status `json:"status"`
@@ -180,7 +181,7 @@ func (c *handlerContext) Value(key any) any {
 }
 
 // Output returns the output of a completed job as a T. If the job is not completed, or has no
-// output, or one that does not fit T, it returns an error.
+// output, or has an output that does not fit T, it returns an error.
 func Output[T any](r Result) (v T, err error) {
 	switch {
 	case r.Status != StatusCompleted:

@@ -9,8 +9,8 @@ import (
 // PartialError is the error of an Extend, a Settle or a Reclaim of a backend that stands for
 // several, of which some have failed: everything is done except for Jobs. A [Worker] keeps the
 // leases of the other jobs and takes their outcomes as recorded. It retries the outcomes of Jobs
-// apart from others. The jobs that Reclaim returns with it are reclaimed; what the backends that
-// have failed did is not known. Such a backend logs by itself which one has failed.
+// apart from other outcomes. The jobs that Reclaim returns with it are reclaimed; what the backends
+// that have failed did is not known. Such a backend logs by itself which one has failed.
 type PartialError struct {
 	Jobs []*Job // elements of the call's jobs, by their pointers; nil for Reclaim
 	Err  error  // the cause

@@ -46,8 +46,8 @@ type Enqueuer interface {
 }
 
 // Consumer claims, extends and settles jobs. A [Worker] needs no more of a backend. Its methods may
-// be called concurrently. Slices and jobs belong to the caller, the ones that the methods return
-// included. The caller passes claimed jobs to Extend and Settle with ID, Fence and Worker
+// be called concurrently. Slices and jobs belong to the caller, also the slices and jobs that the
+// methods return. The caller passes claimed jobs to Extend and Settle with ID, Fence and Worker
 // unchanged: they prove that the caller holds the job.
 //
 // A holder keeps a job whose lease has expired until the job is reclaimed. If a method fails
@@ -101,7 +101,7 @@ type ClaimRequest struct {
 	Limit int
 	// Ahead is how many of the Limit would wait for a free slot. Where a [Rule] limits how many jobs
 	// of a queue run or start, at most Limit-Ahead are claimed, because a job that waits would keep
-	// others from running.
+	// other jobs from running.
 	Ahead int
 	// Bytes is about how many bytes the payloads and headers of the jobs may have in total. The
 	// claim ends before the first job that does not fit, but claims the first job whatever its

@@ -5,7 +5,8 @@ import "time"
 // Rate limits how many jobs start in a time, over all workers. The zero value is no limit. Tokens
 // come evenly, Jobs of them in Per, and a claim spends one for each job, or as many as the job's
 // Cost. In any time t, jobs of a total cost of at most Burst + Jobs*t/Per start. A claim spends
-// tokens: those of a job that is released, or whose worker crashes before it has run it, are lost.
+// tokens: the tokens of a job that is released, or whose worker crashes before it has run it, are
+// lost.
 type Rate struct {
 	// Jobs is how many jobs start in Per. 0 means no limit. In the rule of a group, below 0 means no
 	// limit, too.

@@ -72,7 +72,7 @@ type Count struct {
 // Some choices have no index: completed jobs, jobs of any status, and pending ones by Group,
 // MinAttempts or their CreatedAt. For them a call on a database reads the 50,000 newest jobs below
 // Before, and on Postgres, of dead, held or cancelled jobs, the 50,000 newest with that Status,
-// Queue and Kind. So a page may be short, or empty, although others follow: list on until Jobs
+// Queue and Kind. So a page may be short, or empty, although more jobs follow: list on until Jobs
 // returns 0 as the next Before.
 type Filter struct {
 	Queue  string
@@ -90,8 +90,8 @@ type Filter struct {
 	// RunningFor chooses only running jobs whose StartedAt is at least this long ago by the
 	// backend's clock. 0 means any job. Otherwise Status is "" or [StatusRunning].
 	RunningFor time.Duration
-	// CreatedFrom and CreatedTo choose only jobs whose CreatedAt is at or after the one, and before
-	// the other. The zero time means no bound.
+	// CreatedFrom and CreatedTo choose only jobs whose CreatedAt is at or after CreatedFrom, and
+	// before CreatedTo. The zero time means no bound.
 	CreatedFrom, CreatedTo time.Time
 	// FinishedFrom and FinishedTo do the same with FinishedAt, which only completed, dead and
 	// cancelled jobs have: other jobs do not match. Status is then "" or one of theirs.
@@ -110,7 +110,7 @@ type Filter struct {
 // Next returns the Before of the page that follows page: the ID of its last job, or 0 if page is
 // shorter than f.Limit. A backend uses it if page leaves out no job that f chooses.
 //
-// IDs begin with 1, unless SQL has written others. Behind a job whose ID is 0 or below, Next
+// IDs begin with 1, unless SQL has written other IDs. Behind a job whose ID is 0 or below, Next
 // returns the number before that ID, and a Before below 0 chooses the jobs at that ID and below it:
 // 0 would begin again. [Filter.UpTo] tells both apart.
 func (f Filter) Next(page []Record) int64 {

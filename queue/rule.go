@@ -31,13 +31,13 @@ type Rule struct {
 	// GroupRate limits how many jobs of each group start in a time. Jobs without a group have no such
 	// limit.
 	GroupRate Rate `json:"group_rate,omitzero"`
-	// OnDead says what becomes of an ordered job of the queue that would be dead. It counts when the
+	// OnDead says what happens to an ordered job of the queue that would be dead. It counts when the
 	// run ends, and changes no job that is dead or held already. It must be empty in the rule of a
 	// group.
 	OnDead OnDead `json:"on_dead,omitempty"`
 }
 
-// OnDead says what becomes of an ordered job that fails its last attempt, is discarded, or crashes
+// OnDead says what happens to an ordered job that fails its last attempt, is discarded, or crashes
 // in its last attempt.
 type OnDead string
 

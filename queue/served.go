@@ -7,8 +7,8 @@ type Server struct {
 	Addr string // host:port
 	// Err is why the server tells nothing. All below is zero then.
 	Err error
-	// Info is what the server tells about its state: the fields of Redis' INFO, and of a cluster those
-	// of CLUSTER INFO.
+	// Info is what the server tells about its state: the fields of Redis' INFO, and of a cluster the
+	// fields of CLUSTER INFO.
 	Info map[string]string
 	// Config is settings of the server that Info does not have, of Redis' CONFIG GET.
 	Config map[string]string

@@ -16,10 +16,11 @@ const (
 	OtherStats = "(other)"
 )
 
-// Stats are what runs came to. The names of their JSON form will not change.
+// Stats count runs by how they ended. The names of their JSON form will not change.
 type Stats struct {
-	// Done counts the runs whose jobs are completed, Failed those whose jobs run again after a
-	// failure, and Dead those whose jobs are dead. Runs that were released or cancelled do not count.
+	// Done counts the runs whose jobs are completed, Failed the runs whose jobs run again after a
+	// failure, and Dead the runs whose jobs are dead. Runs that were released or cancelled do not
+	// count.
 	Done   int64 `json:"done"`
 	Failed int64 `json:"failed"`
 	Dead   int64 `json:"dead"`
@@ -65,8 +66,8 @@ type MinuteStats struct {
 	Stats
 }
 
-// Minute returns the minute to which a backend adds the statistics, if its time is now: the one
-// whose beginning is next to that by the worker's clock.
+// Minute returns the minute to which a backend adds the statistics, if its time is now: the minute
+// that begins closest to the minute by the worker's clock.
 func (s MinuteStats) Minute(now time.Time) time.Time {
 	return now.Add(30*time.Second - s.Age).UTC().Truncate(time.Minute)
 }
@@ -75,7 +76,8 @@ func (s MinuteStats) Minute(now time.Time) time.Time {
 type StatsRecord struct {
 	// At is the beginning of the time that the record is about.
 	At time.Time `json:"at"`
-	// Queue and Kind are those of the runs, or "" where the filter does not tell them apart.
+	// Queue and Kind are the queue and kind of the runs, or "" where the filter does not tell them
+	// apart.
 	Queue string `json:"queue,omitempty"`
 	Kind  string `json:"kind,omitempty"`
 	Stats

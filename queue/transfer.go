@@ -4,7 +4,7 @@ import "time"
 
 // Transfer is a job on its way from one backend to another. See [Receiver].
 type Transfer struct {
-	// Source names the job among those of all databases, and is the same each time that the job is
+	// Source names the job among the jobs of all databases, and is the same each time that the job is
 	// sent: 1 to 200 printable ASCII bytes.
 	Source string
 	// Job is what to enqueue. Its CreatedAt, Attempt and LastError count as well.

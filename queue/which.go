@@ -19,7 +19,7 @@ type Which struct {
 }
 
 // Check returns an [*InvalidError] if no field besides Status is set, if a field is no text that a
-// database can store, or if Status is none of those that the call acts on. Backends call it first.
+// database can store, or if Status is no status that the call acts on. Backends call it first.
 func (w Which) Check(statuses ...Status) error {
 	if w.IDs == nil && w.Queue == "" && w.Kind == "" && w.Group == "" && w.Key == "" {
 		return invalid("Which", "chooses no jobs: set IDs, Queue, Kind, Group or Key; for all jobs of a queue set Queue")

@@ -146,8 +146,8 @@ const (
 //   - after ctx has ended, if a handler still ran, an outcome could not be settled, the last claim
 //     did not return, or the backend has left work of its own undone ([Upkeeper]). The job of a
 //     handler that ignores its context is released all the same, three seconds after the end of
-//     Grace, and may run elsewhere at once, while the handler still runs here: end the process. The
-//     others run again when their leases have expired.
+//     Grace, and may run elsewhere at once, while the handler still runs here: end the process.
+//     Other jobs run again when their leases have expired.
 func (w Worker) Run(ctx context.Context) error {
 	w, err := w.withDefaults()
 	if err != nil {
