@@ -60,7 +60,7 @@ func onSQLite(t *testing.T) stage {
 		line: `^SQLite file (\S+)/example\.db, which is removed at the end$`,
 		left: func(dir string) error {
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("stat %s: %v, want %v", dir, err, os.ErrNotExist)
+				return fmt.Errorf("stat %s: %w, want %w", dir, err, os.ErrNotExist)
 			}
 			return nil
 		},
