@@ -247,15 +247,25 @@ func isHostZone(name string) bool {
 	return name != "" && path.Clean(name) != name || strings.HasPrefix(name, "right/") || strings.HasPrefix(name, "posix/")
 }
 
+// Every returns the interval of a Spec such as "@every 90s", and 0 for any other.
+func (s Schedule) Every() time.Duration {
+	spec, err := cron.Parse(s.Spec)
+	if err != nil {
+		return 0
+	}
+	return spec.Every()
+}
+
 // NextTick returns the first tick after now, whether or not the schedule is paused. If last, the
 // last tick that was fired, is a little later than now because the clock was set back, it returns
-// the first tick after last. The error is an [*InvalidError].
+// the first tick after last, but for "@every", which counts elapsed time. The error is an
+// [*InvalidError].
 func (s Schedule) NextTick(now, last time.Time) (time.Time, error) {
 	t, err := s.parse()
 	if err != nil {
 		return time.Time{}, err
 	}
-	if last.After(now) && last.Sub(now) < smallClockSteps {
+	if last.After(now) && last.Sub(now) < smallClockSteps && t.spec.Every() == 0 {
 		now = last
 	}
 	return t.spec.Next(now.In(t.zone)), nil

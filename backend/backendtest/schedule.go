@@ -17,6 +17,7 @@ var scheduleCases = []testCase{
 	{"changes in a transaction", hasSchedules | hasTx, testScheduleTx},
 	{"declared by code", hasSchedules, testDeclare},
 	{"declared with the same times", hasSchedules, testDeclareTick},
+	{"declared after the clock was set back", hasSchedules, testDeclareSetBack},
 	{"declared and edited", hasSchedules, testDeclareEdited},
 	{"declared by an older release", hasSchedules, testDeclareOlder},
 	{"declared by eight at once", hasSchedules, testDeclareTogether},

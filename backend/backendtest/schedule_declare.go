@@ -98,6 +98,28 @@ func testDeclareTick(t *testing.T, h Harness) {
 	}
 }
 
+// testDeclareSetBack: if the next tick of an "@every" is further away than its interval, because
+// the clock was set back, a program that starts counts anew. Other schedules go by the clock.
+func testDeclareSetBack(t *testing.T, h Harness) {
+	every := queue.Schedule{Name: "a", Spec: "@every 5m", Job: newJob()}
+	declare(t, h, 1, 2, every, daily("b", "1"))
+	for _, payload := range []string{"", "1"} {
+		h.Rewind(t, -time.Hour)
+		before := listSchedules(t, h, 2)
+		if payload != "" {
+			every.Job = &queue.Job{Kind: every.Job.Kind, Queue: every.Job.Queue, Payload: json.RawMessage(payload)}
+		}
+		declare(t, h, 1, 1, every, daily("b", "1"))
+		after := listSchedules(t, h, 2)
+		if sooner := before[0].Next.Sub(after[0].Next); (sooner - time.Hour).Abs() > time.Minute {
+			t.Errorf("payload %q: next tick of @every is %v, before it %v; want it an hour sooner", payload, after[0].Next, before[0].Next)
+		}
+		if !after[1].Next.Equal(before[1].Next) {
+			t.Errorf("payload %q: next tick of @daily is %v, before it %v; want it kept", payload, after[1].Next, before[1].Next)
+		}
+	}
+}
+
 func testDeclareEdited(t *testing.T, h Harness) {
 	declare(t, h, 1, 1, daily("a", "1"))
 	setSchedules(t, h, nil, daily("a", "5"))

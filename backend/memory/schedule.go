@@ -177,6 +177,9 @@ func (q *Queue) fireSchedules() (fired int, next time.Duration, err error) {
 		if s.committed == nil || s.committed.Next.IsZero() || s.retryAt.After(at) {
 			continue
 		}
+		if s.tx == nil {
+			s.committed = cmp.Or(schedules.Rewound(s.committed, at), s.committed)
+		}
 		due := s.committed.Next.Sub(at)
 		if due <= 0 {
 			tick := s.committed.Next

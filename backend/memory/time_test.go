@@ -203,3 +203,17 @@ func TestLeasesAreMonotonic(t *testing.T) {
 		}
 	}
 }
+
+// TestSchedulesAfterClockGoesBack: an "@every" is not silent until the clock comes to its next tick
+// again.
+func TestSchedulesAfterClockGoesBack(t *testing.T) {
+	bubble(t, memory.Options{}, func(t *testing.T, q *memory.Queue) {
+		if err := q.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@every 5s", Job: job("k")}); err != nil {
+			t.Fatal(err)
+		}
+		q.Rewind(-time.Hour)
+		if _, next, err := q.FireSchedules(t.Context()); err != nil || next != 5*time.Second {
+			t.Errorf("next tick in %v, %v; want in 5 s", next, err)
+		}
+	})
+}

@@ -176,3 +176,43 @@ func TestWorkerOverClockJumps(t *testing.T) {
 		t.Errorf("got a job that is %s after %d attempts and %d runs, want completed after one", status, attempts, runs.Load())
 	}
 }
+
+// TestSchedulesAfterClockGoesBack: an "@every" is not silent until the clock comes to its next tick
+// again. A cron expression is: it has fired those ticks.
+func TestSchedulesAfterClockGoesBack(t *testing.T) {
+	t.Parallel()
+	q, _, set := freshClock(t, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	err := q.SetSchedules(t.Context(), nil,
+		queue.Schedule{Name: "every", Spec: "@every 5s", Job: &queue.Job{Kind: "k"}},
+		queue.Schedule{Name: "minutely", Spec: "* * * * *", Job: &queue.Job{Kind: "k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fire := func(want int) (next time.Duration) {
+		t.Helper()
+		fired, next, err := q.FireSchedules(t.Context())
+		if err != nil || fired != want {
+			t.Fatalf("FireSchedules: got %d, %v; want %d", fired, err, want)
+		}
+		return next
+	}
+	wantReclaimed(t, q, "before the jump")
+	set("-30 minutes")
+	if next := fire(0); next < 29*time.Minute {
+		t.Errorf("before the jump is known: next tick in %v, want in half an hour", next)
+	}
+	wantReclaimed(t, q, "by the call that meets the jump")
+	if next := fire(0); next <= 0 || next > 5*time.Second {
+		t.Errorf("after the jump: next tick in %v, want within 5 s", next)
+	}
+	all, err := q.Schedules(t.Context())
+	if err != nil || len(all) != 2 {
+		t.Fatalf("Schedules: got %d, %v", len(all), err)
+	}
+	if ahead := time.Until(all[1].Next); ahead < 0 || ahead > time.Minute {
+		t.Errorf("a cron expression: next tick in %v by the old clock, want within a minute", ahead)
+	}
+	set("-29 minutes 54 seconds")
+	postgres.ForgetTick(q)
+	fire(1) // only "every"
+}

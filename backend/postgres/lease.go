@@ -100,6 +100,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 		if n := len(got) - 1; err == nil { // the last row has the clock
 			_, jump := b.clock.Note(look, got[n].CreatedAt.UnixMicro())
 			clockwatch.Log(b.options.Logger, jump)
+			b.ticks.NoteJump(jump)
 			jobs = append(jobs, got[:n]...)
 		}
 		return err

@@ -33,7 +33,22 @@ import (
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
 	look := func(later bool) (time.Duration, error) { return b.lookForTick(ctx, later) }
 	fire := func() (int, bool, error) { return b.fireDue(ctx) }
-	return b.ticks.Fire(look, fire)
+	return b.ticks.Fire(func() error { return b.rewindSchedules(ctx) }, look, fire)
+}
+
+// rewindSchedules does what [schedules.Rewind] says. A process without the right leaves it to
+// others.
+func (b *Backend) rewindSchedules(ctx context.Context) error {
+	all, err := b.Schedules(ctx)
+	if err == nil {
+		names, rewind := schedules.Rewind(all)
+		change := scheduleChange{"rewind schedules", withoutJob.Replace(b.sql.scheduleRead), b.sql.schedulePause}
+		_, err = b.changeSchedules(ctx, change, nil, names, rewind)
+	}
+	if sqlState(err) == insufficientPrivilege {
+		return nil
+	}
+	return err
 }
 
 // lookForTick asks the server how long until the next tick, with sql/schedule_next.sql. It returns

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/queue"
 )
 
 // moveLeases moves the running jobs of queue q in time, by microseconds: KEYS[1] is the set of its
@@ -92,4 +93,25 @@ func claimBriefly(t *testing.T, b *redis.Backend) (id int64) {
 		t.Fatalf("Claim: got %d jobs, %v; want one", len(got), err)
 	}
 	return got[0].ID
+}
+
+// TestSchedulesAfterClockGoesBack: an "@every" is not silent until the clock comes to its next tick
+// again.
+func TestSchedulesAfterClockGoesBack(t *testing.T) {
+	client := redistest.Open(t)
+	b := open(t, client, redis.Options{Partitions: 1})
+	if err := b.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@every 5s", Job: newJobs(1)[0]}); err != nil {
+		t.Fatal(err)
+	}
+	redis.SeeClock(b, time.Now().Add(time.Hour).UnixMicro())
+	keysOf(client, b).rewind(t, -time.Hour)
+	if _, next, err := b.FireSchedules(t.Context()); err != nil || next < 59*time.Minute {
+		t.Fatalf("before the jump is known: next tick in %v, %v; want in an hour", next, err)
+	}
+	if _, err := b.Reclaim(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, next, err := b.FireSchedules(t.Context()); err != nil || next <= 0 || next > 5*time.Second {
+		t.Errorf("after the jump: next tick in %v, %v; want within 5 s", next, err)
+	}
 }

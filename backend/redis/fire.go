@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/internal/schedules"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -36,10 +37,21 @@ func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Durat
 	}
 	look := func(later bool) (time.Duration, error) { return b.untilTick(ctx, later) }
 	fire := func() (int, bool, error) { return b.fireDue(ctx) }
-	if fired, next, err = b.ticks.Fire(look, fire); err != nil {
+	if fired, next, err = b.ticks.Fire(func() error { return b.rewindSchedules(ctx) }, look, fire); err != nil {
 		return fired, next, failed("fire schedules", err)
 	}
 	return fired, next, nil
+}
+
+// rewindSchedules does what [schedules.Rewind] says.
+func (b *Backend) rewindSchedules(ctx context.Context) error {
+	all, err := b.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	names, rewind := schedules.Rewind(all)
+	_, err = b.changeSchedules(ctx, "rewind schedules", nil, names, rewind)
+	return err
 }
 
 // untilTick returns how long until the next tick: 0 if it has come, less than 0 if there is none.

@@ -210,6 +210,9 @@ func (b *Backend) reclaimExpired(ctx context.Context, p, limit int, look clockwa
 		return nil, 0, fmt.Errorf("got %d numbers, want how many leases to look at, and the time", len(told))
 	}
 	look, jump = b.clocks[p].Note(look, told[1])
+	if p == common { // which has the schedules
+		b.ticks.NoteJump(jump)
+	}
 	if told[0] > 0 && limit > 0 {
 		jobs, err = b.reclaim(ctx, p, limit, told[1], look.Jumps)
 	}

@@ -301,6 +301,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	at := now()
 	look, jump := b.clock.Note(look, at)
 	clockwatch.Log(b.options.Logger, jump)
+	b.ticks.NoteJump(jump)
 	var expired []int64
 	err = b.read(ctx, "reclaim", func(db queue.DB) (err error) {
 		passed := b.badRows.reclaims.IDs()

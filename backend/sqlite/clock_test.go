@@ -88,3 +88,26 @@ func TestServerClockGoesBack(t *testing.T) {
 		}
 	})
 }
+
+// TestSchedulesAfterClockGoesBack: an "@every" is not silent until the clock comes to its next tick
+// again.
+func TestSchedulesAfterClockGoesBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, driver string) {
+		db, q := fresh(t, driver, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err := q.SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@every 5s", Job: &queue.Job{Kind: "k"}}); err != nil {
+			t.Fatal(err)
+		}
+		const hour int64 = 3_600_000_000
+		sqlite.SeeClock(q, time.Now().UnixMicro()+hour)
+		execute(t, db, "UPDATE errand_schedules SET next_at = next_at + ?", hour)
+		sqlite.ForgetTick(q)
+		if _, next, err := q.FireSchedules(t.Context()); err != nil || next < 59*time.Minute {
+			t.Fatalf("before the jump is known: next tick in %v, %v; want in an hour", next, err)
+		}
+		wantReclaimed(t, q, "by the call that meets the jump")
+		if _, next, err := q.FireSchedules(t.Context()); err != nil || next <= 0 || next > 5*time.Second {
+			t.Errorf("after the jump: next tick in %v, %v; want within 5 s", next, err)
+		}
+	})
+}

@@ -135,7 +135,18 @@ func (b *Backend) writeSchedules(ctx context.Context, db queue.DB, changes []sql
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
 	look := func(later bool) (time.Duration, error) { return b.lookForTick(ctx, later) }
 	fire := func() (int, bool, error) { return b.fireDue(ctx) }
-	return b.ticks.Fire(look, fire)
+	return b.ticks.Fire(func() error { return b.rewindSchedules(ctx) }, look, fire)
+}
+
+// rewindSchedules does what [schedules.Rewind] says.
+func (b *Backend) rewindSchedules(ctx context.Context) error {
+	all, err := b.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	names, rewind := schedules.Rewind(all)
+	_, err = b.changeSchedules(ctx, "rewind schedules", nil, names, rewind)
+	return err
 }
 
 // lookForTick returns how long until the next tick: 0 if it has come, less than 0 if there is none.

@@ -46,9 +46,9 @@ func Declare(d queue.Declaration) (names []string, _ Change) {
 		digest := s.Digest()
 		switch {
 		case was != nil && (was.Release > release || was.Release == release && was.Digest == digest):
-			return nil
+			return Rewound(was, at)
 		case was != nil && was.Digest == digest:
-			next := *was
+			next := *cmp.Or(Rewound(was, at), was)
 			next.Release = release
 			return &next
 		}
@@ -56,7 +56,7 @@ func Declare(d queue.Declaration) (names []string, _ Change) {
 		s.Paused = s.Paused || keepsPause
 		next := replace(was, s, at)
 		next.Declared, next.Release, next.Digest, next.Edited = true, release, digest, keepsPause
-		if was != nil && was.Spec == s.Spec && was.Zone == s.Zone && !was.Next.IsZero() && !next.Next.IsZero() {
+		if was != nil && was.Spec == s.Spec && was.Zone == s.Zone && !was.Next.IsZero() && !next.Next.IsZero() && Rewound(was, at) == nil {
 			next.Next = was.Next
 		}
 		return next
@@ -73,6 +73,30 @@ func Pause(paused bool, names []string) (distinct []string, _ Change) {
 		next.Paused, next.Edited = paused, was.Declared
 		return reckon(next, at)
 	}
+}
+
+// Rewind returns the change that follows when the server's clock was set back: see [Rewound].
+func Rewind(all []queue.ScheduleRecord) (names []string, _ Change) {
+	for _, r := range all {
+		if r.Every() > 0 && !r.Next.IsZero() {
+			names = append(names, r.Name)
+		}
+	}
+	return names, func(_ int, was *State, at time.Time) *State { return Rewound(was, at) }
+}
+
+// Rewound returns was with a next tick that counts anew from at, if it is an "@every" whose next
+// tick is further away than its interval. Otherwise it returns nil. The clock has been set back
+// then: the schedule would be silent until it comes to the old time again. Other schedules go by
+// that time, and fire no tick twice.
+func Rewound(was *State, at time.Time) *State {
+	if was == nil || was.Next.IsZero() {
+		return nil
+	}
+	if every := was.Every(); every == 0 || was.Next.Sub(at) <= every+time.Second {
+		return nil
+	}
+	return reckon(*was, at)
 }
 
 // Delete returns the change that deletes the named schedules.

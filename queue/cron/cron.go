@@ -63,6 +63,9 @@ func zoneBounds(t time.Time) (start, end time.Time) {
 	return start, end
 }
 
+// Every returns the interval of "@every", or 0 for another Spec.
+func (s Spec) Every() time.Duration { return s.every }
+
 // Matches reports whether t is one of the times, in t's location. For "@every" each time is one.
 func (s Spec) Matches(t time.Time) bool {
 	return s.every > 0 || s.Next(t.Add(-time.Second)).Equal(t)

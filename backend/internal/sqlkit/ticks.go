@@ -34,6 +34,27 @@ type Ticks struct {
 	busy    time.Duration        // the last pause before ticks that others have locked; 0 if there were none
 	barred  time.Time            // until then this process fires nothing, because it lacks a right
 	denial  error                // which one, until it has fired something
+	setBack bool                 // the server's clock was set back, and no schedule was rewound since
+}
+
+// NoteJump notes a jump of the server's clock, below 0 for one back: the next Fire rewinds.
+func (t *Ticks) NoteJump(by time.Duration) {
+	if by >= 0 {
+		return
+	}
+	t.Expire()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.setBack = true
+}
+
+// takeSetBack reports whether to rewind schedules now.
+func (t *Ticks) takeSetBack() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	is := t.setBack
+	t.setBack = false
+	return is
 }
 
 // Ask returns a number for NoteAsleep and NoteAsked. Call it before asking for the next tick: if

@@ -22,7 +22,7 @@ func TestDenied(t *testing.T) {
 				}
 				return next, nil
 			}
-			_, _, err := ticks.Fire(look, func() (int, bool, error) {
+			_, _, err := ticks.Fire(nil, look, func() (int, bool, error) {
 				if !mayFire {
 					ticks.Deny(time.Minute, denial)
 					return 0, false, denial
