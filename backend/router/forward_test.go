@@ -365,51 +365,6 @@ func TestForwardRefused(t *testing.T) {
 	})
 }
 
-// triggered is a target whose database raises an error of its own for one job.
-type triggered struct{ *memory.Queue }
-
-func (t *triggered) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
-	for _, x := range transfers {
-		if string(x.Job.Payload) == "7" {
-			return 0, errors.New("a trigger raises for job 7")
-		}
-	}
-	return t.Queue.Receive(ctx, transfers...)
-}
-
-// TestForwardBesideBadRow: the database of a backend fails for one job of the outbox. The others
-// arrive within seconds, also those that come later, and the one stays.
-func TestForwardBesideBadRow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		home, target := memory.New(memory.Options{}), &triggered{memory.New(memory.Options{})}
-		q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: quiet})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
-		for part := range 3 {
-			tx, _ := home.Begin(t.Context())
-			for i := range 30 {
-				enqueue(t, q, tx, job("clicks", part*30+i))
-			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(10 * time.Second)
-			if n := len(pending(t, target, "clicks")); n != part*30+29 {
-				t.Errorf("after part %d: %d jobs have arrived, want all but one: %d", part+1, n, part*30+29)
-			}
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		left, _, err := home.Jobs(t.Context(), queue.Filter{Queue: router.Outbox, Status: queue.StatusPending})
-		if err != nil || len(left) != 1 || left[0].Attempt < 2 {
-			t.Errorf("in the outbox: got %d jobs, error %v; want the bad one, with its attempts", len(left), err)
-		}
-	})
-}
-
 // TestNoReceiver: a backend that cannot take jobs from an outbox is not enqueued for in a
 // transaction.
 func TestNoReceiver(t *testing.T) {
