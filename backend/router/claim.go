@@ -11,7 +11,8 @@ import (
 
 // Claim implements [queue.Consumer]. It asks the backends one after the other, in the order of the
 // queues, each for what the others have left of the limit. A backend that fails is passed over: its
-// error is returned only if there are no jobs and no backend has answered.
+// error is returned only if there are no jobs and no backend has answered. When it has jobs, the rest
+// of it takes a tenth of the lease at most, and no more than a second.
 func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -28,10 +29,20 @@ func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 		if len(runs) > 1 && r.health.isLeftOut() {
 			continue
 		}
+		hadJobs := len(c.jobs) > 0
 		c.from(ctx, r, len(runs)-1-i)
+		if !hadJobs && len(c.jobs) > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, min(req.Lease/leasePart, probeTimeout))
+			defer cancel()
+		}
 	}
 	return c.end()
 }
+
+// leasePart is which part of the lease a claim may take when it has jobs, if that is less than
+// probeTimeout.
+const leasePart = 10
 
 // run is some queues of one backend that follow one another in a claim's order.
 type run struct {
@@ -74,7 +85,7 @@ func (c *claim) from(ctx context.Context, r run, behind int) {
 	slots := max(c.req.Limit-c.req.Ahead-len(c.jobs), 0) // that are still free
 	req.Ahead = req.Limit - slots
 	req.Bytes = c.req.MaxBytes() - c.bytes
-	asking, cancel := patience(ctx, &r.health, behind+len(c.jobs))
+	asking, cancel := patience(ctx, &r.health, behind)
 	defer cancel()
 	jobs, err := r.Claim(asking, req)
 	r.health.note(ctx, err)

@@ -137,3 +137,24 @@ func TestDeaths(t *testing.T) {
 		}
 	})
 }
+
+// TestClaimBesideHanging: a claim that has jobs of one backend does not wait for another one that
+// hangs, longer than a small part of the lease or a second.
+func TestClaimBesideHanging(t *testing.T) {
+	for _, c := range []struct{ lease, want time.Duration }{
+		{2 * time.Second, 200 * time.Millisecond}, {time.Minute, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newTwo(t)
+			q.clicks.hangs.Store(true)
+			enqueue(t, q, nil, job("mail", 1))
+			ctx, cancel := context.WithTimeout(t.Context(), c.lease/2)
+			defer cancel()
+			began := time.Now()
+			jobs, err := q.Claim(ctx, queue.ClaimRequest{Queues: []string{"mail", "clicks"}, Limit: 2, Lease: c.lease, Worker: "w"})
+			if err != nil || len(jobs) != 1 || time.Since(began) > c.want {
+				t.Errorf("lease %v: got %d jobs after %v, error %v; want 1 within %v", c.lease, len(jobs), time.Since(began), err, c.want)
+			}
+		})
+	}
+}
