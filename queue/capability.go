@@ -235,9 +235,10 @@ type Reclaimer interface {
 	// Its LastError is "errand: the lease of worker NAME expired". A job that its worker was asked to
 	// cancel is cancelled instead, and its LastError is [ReclaimedCancelled]. If the run before was
 	// reclaimed as well, Reclaim may wait for up to half a lease longer, and from the fourth attempt
-	// on for up to three leases. A limit below 1 is an [*InvalidError]. A backend that stands for
-	// several returns a [*PartialError] with the jobs of the backends that have not failed. It may be
-	// called concurrently.
+	// on for up to three leases. If the clock by which leases end has jumped forward since the call
+	// before, leases that began before the jump end later by as much. A limit below 1 is an
+	// [*InvalidError]. A backend that stands for several returns a [*PartialError] with the jobs of
+	// the backends that have not failed. It may be called concurrently.
 	Reclaim(ctx context.Context, limit int) ([]*Job, error)
 }
 
