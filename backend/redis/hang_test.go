@@ -49,6 +49,7 @@ func TestClaimBesideHang(t *testing.T) {
 	if took := time.Since(began); took > req.Lease {
 		t.Errorf("Claim took %v with a job in hand, want a small part of the lease, %v", took, req.Lease)
 	}
+	time.Sleep(time.Second) // the most that the look may have taken, by which the server is late
 	pause("CLIENT", "UNPAUSE")
 	claimed, err = b.Claim(t.Context(), req)
 	if err != nil || len(claimed) != 1 || claimed[0].ID != jobs[1].ID || claimed[0].Attempt != 1 {
