@@ -3,8 +3,10 @@ package ops
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -25,6 +27,9 @@ func scheduled(ctx context.Context, d *doctor) (finding, error) {
 	if err != nil || len(all) == 0 {
 		return finding{value: "there are no schedules"}, err
 	}
+	if f := refusedSchedules(all); f.level != "" {
+		return f, nil
+	}
 	now := d.now()
 	if f, err := d.lateSchedules(ctx, all, now); err != nil || f.level != "" {
 		return f, err
@@ -41,6 +46,29 @@ func scheduled(ctx context.Context, d *doctor) (finding, error) {
 		f.value += fmt.Sprintf("; of the %d that have ever skipped one, doctor looked at the %d with the oldest jobs", len(skipped), maxLastJobs)
 	}
 	return f, nil
+}
+
+// refusedSchedules looks for stored schedules whose Spec or Zone this release does not take. An
+// older release may have taken it. Its level is "" if there are none.
+func refusedSchedules(all []queue.ScheduleRecord) finding {
+	var refused []string
+	for _, s := range all {
+		_, err := s.NextTick(time.Now(), time.Time{})
+		var invalid *queue.InvalidError
+		if !errors.As(err, &invalid) {
+			continue
+		}
+		field, value := "Spec", s.Spec
+		if invalid.Field == "Schedule.Zone" {
+			field, value = "Zone", s.Zone
+		}
+		refused = append(refused, fmt.Sprintf("%s (%s %q: %s)", s.Name, field, value, strings.TrimPrefix(invalid.Problem, "of \""+s.Name+"\": ")))
+	}
+	if len(refused) == 0 {
+		return finding{}
+	}
+	return finding{Fail, "schedules that this release refuses: " + enumerate(refused),
+		"its workers do not fire them: declare or set them with a Spec and a Zone that it takes, before the upgrade"}
 }
 
 // haveSkipped returns the schedules that have skipped ticks, perhaps long ago, and may do so now.

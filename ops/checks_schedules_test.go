@@ -108,6 +108,16 @@ func TestSchedules(t *testing.T) {
 			report(t, q, idle)
 			exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '20 minutes'`)
 		}, ops.Fail, []string{"hourly (for 20m)", "the log of a worker"}},
+		{"of an older release, which took other times", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			exec(t, db, `UPDATE errand.schedules SET spec = '*/90 * * * *'`)
+		}, ops.Fail, []string{`this release refuses: hourly (Spec "*/90 * * * *"`}},
+		{"of an older release, which took other zones", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			setSchedule(t, db, q, queue.Job{})
+			claim(t, q, "", time.Minute)
+			exec(t, db, `UPDATE errand.schedules SET zone = 'localtime'`)
+		}, ops.Fail, []string{`this release refuses: hourly (Zone "localtime"`}},
 		{"paused", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
 			claim(t, q, "", time.Minute)

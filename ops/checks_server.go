@@ -201,11 +201,22 @@ func durability(ctx context.Context, d *doctor) (finding, error) {
 	return f, nil
 }
 
-// waitsForStandby returns the finding if each commit waits for a synchronous standby, and none is
-// connected. A role that may not see standbys learns nothing of it.
+// waitsForStandby returns the finding if commits wait for a synchronous standby that hangs, or will
+// wait because none is connected. A role that may not see standbys learns nothing of it.
 func (s *server) waitsForStandby(ctx context.Context, settings map[string]string) (finding, error) {
 	names, commit := settings["synchronous_standby_names"], settings["synchronous_commit"]
-	if names == "" || commit == "off" || commit == "local" || !s.seesAll {
+	if names == "" {
+		return finding{}, nil
+	}
+	waiting, err := s.waitingCommits(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	if len(waiting) > 0 {
+		return finding{Fail, fmt.Sprintf("commits wait for a synchronous standby that does not answer (%s), so claims, settling and enqueueing hang: %s", names, waitsInCommit(waiting[0])),
+			connectStandby + leaveCommits}, nil
+	}
+	if commit == "off" || commit == "local" || !s.seesAll {
 		return finding{}, nil
 	}
 	connected := 0

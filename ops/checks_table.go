@@ -37,24 +37,25 @@ func judgeVersion(found, known int, advice string) finding {
 // sequences looks for those that give numbers that are in use. A fence is above that of the job's
 // earlier claims whatever the sequence gives, so that one does no harm.
 func sequences(ctx context.Context, d *doctor) (finding, error) {
-	f := finding{value: "each is past the numbers that are in use"}
+	var behind []string
+	level := Warn
 	err := d.server.rows(ctx, "sequences", func(r *sql.Rows) error {
 		var name string
 		var last, used int64
 		if err := r.Scan(&name, &last, &used); err != nil {
 			return err
 		}
-		level := Fail
-		if name == "fences" {
-			level = Warn
+		if name != "fences" {
+			level = Fail
 		}
-		if f.level != Fail {
-			f = finding{level, fmt.Sprintf("%s is at %d, and numbers up to %d are in use, as after logical replication or a restore", name, last, used),
-				"run " + d.command("migrate", "repair") + ", or postgres.RepairSequences"}
-		}
+		behind = append(behind, fmt.Sprintf("%s is at %d, and numbers up to %d are in use", name, last, used))
 		return nil
 	})
-	return f, err
+	if err != nil || len(behind) == 0 {
+		return finding{value: "each is past the numbers that are in use"}, err
+	}
+	return finding{level, strings.Join(behind, "; ") + ", as after logical replication or a restore",
+		"run " + d.command("migrate", "repair") + ", or postgres.RepairSequences"}, nil
 }
 
 // table looks at what the table of jobs should not have.

@@ -17,7 +17,7 @@ func (f *facts) commitsWait(ctx context.Context) ([]Reason, error) {
 	if err != nil || settings["synchronous_standby_names"] == "" {
 		return nil, err
 	}
-	list, err := f.waitingCommits(ctx)
+	list, err := f.server.waitingCommits(ctx)
 	if ok, err := f.tryOrNote(ctx, "whether commits wait for a synchronous standby", err); !ok {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (f *facts) commitsWait(ctx context.Context) ([]Reason, error) {
 		return nil, nil
 	}
 	f.committing = list
-	r := Reason{ID: "commits-wait", Level: Fail, Remedy: connectStandby + ". Do not end the waiting sessions: what they have written is committed on this server already",
+	r := Reason{ID: "commits-wait", Level: Fail, Remedy: connectStandby + leaveCommits,
 		Verdict:  "Commits wait for a synchronous standby that does not answer, so claims, settling and enqueueing hang.",
 		Evidence: []string{"synchronous_standby_names is " + settings["synchronous_standby_names"]}}
 	for i, l := range list {
@@ -36,25 +36,32 @@ func (f *facts) commitsWait(ctx context.Context) ([]Reason, error) {
 			r.Evidence = append(r.Evidence, more(len(list)-i)...)
 			break
 		}
-		r.Evidence = append(r.Evidence, fmt.Sprintf("%s has waited in its commit for %v", l.session(), short(seconds(l.open.Float64))))
+		r.Evidence = append(r.Evidence, waitsInCommit(l))
 	}
 	return []Reason{r}, nil
 }
+
+func waitsInCommit(l locker) string {
+	return fmt.Sprintf("%s has waited in its commit for %v", l.session(), short(seconds(l.open.Float64)))
+}
+
+// leaveCommits says what not to do about sessions whose commits wait.
+const leaveCommits = ". Do not end the waiting sessions: what they have written is committed on this server already"
 
 // connectStandby is what to do about commits that wait for a standby.
 const connectStandby = "connect the standby; or, so that commits do without it: ALTER SYSTEM RESET synchronous_standby_names, then SELECT pg_reload_conf()"
 
 // waitingCommits returns the sessions whose commits wait. A statement that has run for long and
 // waits only now is not meant, so it looks twice.
-func (f *facts) waitingCommits(ctx context.Context) ([]locker, error) {
-	before, err := f.server.readLockers(ctx, "commits")
+func (s *server) waitingCommits(ctx context.Context) ([]locker, error) {
+	before, err := s.readLockers(ctx, "commits")
 	if err != nil || len(before) == 0 {
 		return nil, err
 	}
 	if err := pause(ctx, briefly); err != nil {
 		return nil, err
 	}
-	now, err := f.server.readLockers(ctx, "commits")
+	now, err := s.readLockers(ctx, "commits")
 	isNew := func(l locker) bool { return !slices.ContainsFunc(before, l.isSame) }
 	return slices.DeleteFunc(now, isNew), err
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// TestCommitsWait: Explain says that commits wait for a synchronous standby that is not there, and
-// not that the session locks the job, whose end would undo nothing. The remedy frees it.
+// TestCommitsWait: Explain and Doctor say that commits wait for a synchronous standby that is not
+// there. Explain does not say that the session locks the job: its end would undo nothing. The remedy
+// frees it.
 func TestCommitsWait(t *testing.T) {
 	t.Setenv("DATABASE_URL", "")
 	t.Setenv("ERRAND_POSTGRES", strings.TrimPrefix(os.Getenv("ERRAND_POSTGRES_BEFORE"), "url"))
@@ -55,6 +56,15 @@ func TestCommitsWait(t *testing.T) {
 		answer = explain(t, q, ops.Question{ID: id})
 		return answer.Reasons[0].ID == "commits-wait"
 	})
+	health, err := ops.Doctor(t.Context(), q, ops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range health.Checks {
+		if c.ID == "durability" && (c.Level != ops.Fail || !strings.Contains(c.Value, "has waited in its commit for")) {
+			t.Errorf("doctor says %s: %s", c.Level, c.Value)
+		}
+	}
 	if slices.ContainsFunc(answer.Reasons, func(r ops.Reason) bool { return r.ID == "row-locked" }) {
 		t.Errorf("the commit that waits is also said to lock the job")
 	}

@@ -103,6 +103,14 @@ func TestFaults(t *testing.T) {
 			claim(t, q, "q", time.Minute)
 			exec(t, db, `SELECT setval('errand.jobs_id_seq', 1, false), setval('errand.fences', 1, false)`)
 		}, "errand migrate repair"},
+		{"sequences", "several", ops.Fail, func(t *testing.T, db *sql.DB, q *postgres.Backend) {
+			enqueue(t, q, queue.Job{})
+			claim(t, q, "", time.Hour)
+			if err := q.Audit(t.Context(), nil, queue.AuditEntry{Actor: "ann", Action: "jobs.cancel"}); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, db, `SELECT setval('errand.audit_id_seq', 1, false), setval('errand.fences', 1, false), setval('errand.jobs_id_seq', 1, false)`)
+		}, "audit_id_seq is at 0, and numbers up to 1 are in use; jobs_id_seq is at 0, and numbers up to 1 are in use; fences is"},
 		{"sequences", "fences in use", ops.Warn, func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			exec(t, db, `INSERT INTO errand.jobs (queue) VALUES ('q')`)
 			claim(t, q, "q", time.Minute)

@@ -167,6 +167,9 @@ func (f *facts) noReason(ctx context.Context) (Reason, error) {
 	if hidden, err := f.hiddenFromWorkers(ctx, due); err != nil || hidden.ID != "" {
 		return hidden, err
 	}
+	if trigger, err := f.foreignTrigger(ctx, due); err != nil || trigger.ID != "" {
+		return trigger, err
+	}
 	return f.unexplained(waits, due), nil
 }
 
@@ -188,6 +191,22 @@ func (f *facts) hiddenFromWorkers(ctx context.Context, due string) (Reason, erro
 	}
 	return Reason{ID: "row-security", Level: Fail, Verdict: fmt.Sprintf("Row security may hide job %d from workers: it is due, and nothing else keeps it from running.", f.job.ID),
 		Evidence: []string{due, "the table of jobs has row security, which holds for workers of these roles: " + enumerate(roles)}, Remedy: f.server.disableRowSecurity()}, nil
+}
+
+// foreignTrigger returns the reason if the table of jobs has triggers that are not errand's, and
+// otherwise none. Such a trigger keeps a job from being claimed if it raises an error for it.
+func (f *facts) foreignTrigger(ctx context.Context, due string) (Reason, error) {
+	if f.server == nil {
+		return Reason{}, nil
+	}
+	t, err := f.server.stats(ctx)
+	if ok, err := f.tryOrNote(ctx, "which triggers the table of jobs has", err); !ok || t.triggers == "" {
+		return Reason{}, err
+	}
+	return Reason{ID: "foreign-trigger", Level: Fail,
+		Verdict:  fmt.Sprintf("A trigger that is not errand's may keep job %d from running: %s. The job is due, and nothing else keeps it.", f.job.ID, t.triggers),
+		Evidence: []string{due, "a claim updates the job's row, and passes the job over if a trigger raises an error for it or returns NULL"},
+		Remedy:   "the workers' logs have the trigger's error, with the IDs of the jobs. Mend the trigger, or DROP TRIGGER"}, nil
 }
 
 // unexplained returns the reason for a job that should have been claimed.

@@ -225,6 +225,27 @@ func TestHiddenFromWorkers(t *testing.T) {
 	wantReason(t, explain(t, q, ops.Question{ID: id}), "unexplained")
 }
 
+// TestForeignTrigger: Explain names a trigger that keeps a due job from being claimed. A disabled
+// trigger keeps none.
+func TestForeignTrigger(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	report(t, q, idle)
+	id := enqueue(t, q, queue.Job{ScheduledAt: ago()})
+	exec(t, db, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+		CREATE TRIGGER "Mine" BEFORE UPDATE ON errand.jobs FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	if jobs, err := q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: 1, Lease: time.Minute, Worker: "w"}); len(jobs) > 0 {
+		t.Fatalf("claimed %d, error %v", len(jobs), err)
+	}
+	a := explain(t, q, ops.Question{ID: id})
+	wantReason(t, a, "foreign-trigger")
+	if r := a.Reasons[0]; !strings.Contains(r.Verdict, `"Mine"`) || strings.Contains(r.Remedy, "bug") {
+		t.Errorf("got %+v", r)
+	}
+	exec(t, db, `ALTER TABLE errand.jobs DISABLE TRIGGER "Mine"`)
+	wantReason(t, explain(t, q, ops.Question{ID: id}), "unexplained")
+}
+
 // TestSlowClaims: a worker that has room and does not claim is named, and one that polls seldom is
 // not.
 func TestSlowClaims(t *testing.T) {

@@ -217,6 +217,9 @@ func (s Schedule) parse() (t times, err error) {
 	return t, nil
 }
 
+// knownZone is a zone that each time zone database has.
+const knownZone = "Europe/Berlin"
+
 // zones holds the time zones that were used, by name: time.LoadLocation reads a file each time.
 var zones sync.Map
 
@@ -225,11 +228,14 @@ func zoneOf(name string) (*time.Location, error) {
 		return zone.(*time.Location), nil
 	}
 	if isHostZone(name) {
-		return nil, fmt.Errorf("%s is not the same zone on every machine: use a name such as Europe/Berlin", name)
+		return nil, fmt.Errorf("%s is not the same zone on every machine: use a name such as %s", name, knownZone)
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: import time/tzdata if this machine has no time zone database", err)
+		if _, missing := time.LoadLocation(knownZone); missing != nil {
+			return nil, fmt.Errorf("%w: this machine has no time zone database: import time/tzdata", err)
+		}
+		return nil, fmt.Errorf("%w: look how it is spelt, such as %s; a new zone needs newer time zone data", err, knownZone)
 	}
 	zones.Store(name, zone)
 	return zone, nil

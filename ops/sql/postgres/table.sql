@@ -3,7 +3,7 @@ SELECT
     pg_relation_size(c.oid), c.relrowsecurity, c.reltuples, age(c.relfrozenxid),
     coalesce((
         SELECT string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname) FROM pg_trigger t
-        WHERE t.tgrelid = c.oid AND NOT t.tgisinternal
+        WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgenabled IN ('O', 'A')
             AND t.tgname <> 'jobs_values_check_insert'), ''),
     coalesce('autovacuum_enabled=false' = ANY (c.reloptions) OR 'autovacuum_enabled=off' = ANY (c.reloptions), false)
 FROM pg_class c WHERE c.oid = 'errand.jobs'::regclass
