@@ -17,8 +17,8 @@ import (
 )
 
 // TestCommitsWait: Explain and Doctor say that commits wait for a synchronous standby that is not
-// there. Explain does not say that the session locks the job: its end would undo nothing. The remedy
-// frees it.
+// there. Explain does not say that the session locks the job: its end would undo nothing. The
+// remedy frees it.
 func TestCommitsWait(t *testing.T) {
 	t.Setenv("DATABASE_URL", "")
 	t.Setenv("ERRAND_POSTGRES", strings.TrimPrefix(os.Getenv("ERRAND_POSTGRES_BEFORE"), "url"))

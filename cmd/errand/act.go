@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,6 +28,14 @@ func (a *app) preview(jobs []queue.Record, selected int) error {
 		o.IDs = append(o.IDs, r.ID)
 	}
 	return a.writeOne(o, "")
+}
+
+// previewNone writes for a program that reads JSON that no job would be changed.
+func (a *app) previewNone() error {
+	if a.isTable() {
+		return nil
+	}
+	return a.preview(nil, 0)
 }
 
 // isTable reports whether the output is for people.
@@ -67,6 +76,9 @@ func (a *app) operate(ctx context.Context, d *dburl.Database, op *operation, s s
 		return a.operateNamed(ctx, d, inspector, op, s)
 	}
 	jobs, err := a.choose(ctx, d, inspector, op, s)
+	if s.dryRun && len(jobs) == 0 && isNothing(err) {
+		return cmp.Or(a.previewNone(), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -158,9 +170,9 @@ func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector que
 func (a *app) previewNamed(op *operation, jobs []queue.Record, isMissing bool) error {
 	switch {
 	case isMissing:
-		return nothingf("no job would be %s", op.past)
+		return cmp.Or(a.previewNone(), nothingf("no job would be %s", op.past))
 	case len(jobs) == 0:
-		return refusedf("no job would be %s", op.past)
+		return cmp.Or(a.previewNone(), refusedf("no job would be %s", op.past))
 	}
 	if !a.isTable() {
 		return a.preview(jobs, len(jobs))

@@ -34,6 +34,8 @@ type app struct {
 	started bool // the command line was accepted
 	acts    int  // how many transactions that change something have begun
 	commits int  // how many of them are committed
+	// repeatAdvice says whether the command may be repeated if it is not known whether it was done.
+	repeatAdvice string
 }
 
 // run runs the command that args name, and returns the exit code.
@@ -58,6 +60,7 @@ func run(ctx context.Context, a *app, args []string) int {
 		a.notef("%s", text)
 		a.notePassword(text)
 	}
+	a.noteRepeat(err)
 	return code
 }
 

@@ -38,7 +38,7 @@ nothing and prints the ID of that job.
 
 Middleware of the programs that enqueue does not see the job: it is not
 encrypted, and dead at its first run if its workers take encrypted jobs only.`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              enqueueArgs,
 		ValidArgsFunction: firstArg(a.completeKinds),
 		Example: `  errand enqueue email.welcome '{"user": 42}' --key user-42 --delay 10m
   errand enqueue report.build @args.json --queue slow`,
@@ -68,6 +68,14 @@ encrypted, and dead at its first run if its workers take encrypted jobs only.`,
 	flags.Lookup("header").DefValue = "" // instead of []
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.completeQueues)
 	return cmd
+}
+
+// enqueueArgs checks how many arguments there are.
+func enqueueArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usagef(`which kind of job? For example: errand enqueue email.welcome '{"user": 42}'`)
+	}
+	return cobra.MaximumNArgs(2)(cmd, args)
 }
 
 // fill completes the job, and checks it.
@@ -123,6 +131,10 @@ func parseTime(flag, text string) (time.Time, error) {
 }
 
 func (a *app) enqueue(ctx context.Context, d *dburl.Database, job *queue.Job) error {
+	a.repeatAdvice = "with a --key it is safe to repeat: no second job is written while the first one is live"
+	if job.Key != "" {
+		a.repeatAdvice = "it is safe to repeat: because of the --key no second job is written while the first one is live"
+	}
 	if err := d.Queue.Enqueue(ctx, nil, job); err != nil {
 		return err
 	}

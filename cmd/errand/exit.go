@@ -46,6 +46,12 @@ func foundf(format string, args ...any) error {
 	return &exitError{exitFound, fmt.Errorf(format, args...)}
 }
 
+// isNothing reports whether err says that nothing matched.
+func isNothing(err error) bool {
+	own, ok := errors.AsType[*exitError](err)
+	return ok && own.code == exitNothing
+}
+
 // exitCode returns the exit code for the error of a command. started is false if the command line
 // itself was refused.
 func exitCode(ctx context.Context, err error, started bool) int {

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,17 +48,17 @@ migrate down prints the SQL that removes everything.`,
 			Args:  cobra.NoArgs,
 			RunE:  a.reading(a.migrateStatus),
 		},
-		&cobra.Command{
+		a.audited(&cobra.Command{
 			Use:   "repair",
 			Short: "Mend sequences that are behind",
 			Long: `On PostgreSQL migrate repair does what postgres.RepairSequences does: a sequence
 that gives IDs that are in use moves a million past the highest. Logical
 replication does not copy sequences before PostgreSQL 19, and some restores set
 them back. errand doctor finds it. The repair may run beside workers, and needs
-the rights of the schema's owner.`,
+the rights of the schema's owner. What it has moved is in the audit log.`,
 			Args: cobra.NoArgs,
 			RunE: a.on(dburl.Options{MustExist: true}, a.migrateRepair),
-		},
+		}),
 		a.migrateDownCommand(), a.migratePrintCommand())
 }
 
@@ -121,7 +123,10 @@ func (a *app) migrateRepair(ctx context.Context, d *dburl.Database, _ []string) 
 		for _, s := range sequences {
 			list = append(list, repaired(s))
 		}
-		return err
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		return a.auditRepair(ctx, d, list)
 	})
 	if err != nil {
 		return err
@@ -136,6 +141,24 @@ func (a *app) migrateRepair(ctx context.Context, d *dburl.Database, _ []string) 
 		}
 		return t
 	})
+}
+
+// auditRepair appends what a repair has moved to the audit log. The sequence of the log itself may
+// have been behind, so it follows the repair.
+func (a *app) auditRepair(ctx context.Context, d *dburl.Database, list []repaired) error {
+	auditor, ok := queue.As[queue.Auditor](d.Queue)
+	if !ok {
+		return nil
+	}
+	var moved []string
+	for _, s := range list {
+		moved = append(moved, fmt.Sprintf("%s=%d", s.Name, s.Now))
+	}
+	err := auditor.Audit(ctx, nil, queue.AuditEntry{Actor: actor(), Action: "migrate.repair", Selection: strings.Join(moved, " "), Count: int64(len(list)), Reason: a.reason})
+	if err != nil {
+		return fmt.Errorf("%s moved, but not in the audit log: %w", countText(len(list), "sequence"), err)
+	}
+	return nil
 }
 
 // needTables returns an error if the queue is not in tables.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -47,7 +48,7 @@ func (a *app) listSchedules(ctx context.Context, d *dburl.Database, payload bool
 	return write(a, items, func() table {
 		t := table{columns: columns("NAME SPEC ZONE PAUSED NEXT KIND QUEUE | LAST_TICK MISSED DECLARED EDITED UPDATED")}
 		for _, s := range list {
-			t.add(s.Name, s.Spec, s.Zone, yes(s.Paused), timeIn(s.Next, s.Zone), s.Job.Kind, s.Job.Queue,
+			t.add(s.Name, s.Spec, s.Zone, yes(s.Paused), timeIn(s.Next, s.Zone), s.Job.Kind, cmp.Or(s.Job.Queue, queue.DefaultQueue),
 				timeIn(s.LastTick, s.Zone), string(s.Missed), yes(s.Declared), yes(s.Edited), timeText(s.UpdatedAt))
 		}
 		return t

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -12,6 +16,30 @@ import (
 func TestUnknownExit(t *testing.T) {
 	if code := exitCode(t.Context(), fmt.Errorf("enqueue: %w", queue.ErrUnknown), true); code != exitUnknown {
 		t.Errorf("exit code %d, want %d", code, exitUnknown)
+	}
+}
+
+// unanswered is a queue that does not know whether it has written the job.
+type unanswered struct{ queue.Queue }
+
+func (unanswered) Enqueue(context.Context, queue.DB, ...*queue.Job) error {
+	return fmt.Errorf("enqueue: %w", queue.ErrUnknown)
+}
+
+// TestRepeatAdvice: an enqueue in doubt tells that a key makes it safe to repeat.
+func TestRepeatAdvice(t *testing.T) {
+	for key, want := range map[string]string{"": "with a --key it is safe to repeat", "k": "it is safe to repeat: because of the --key"} {
+		var told strings.Builder
+		a := &app{err: &told}
+		err := a.enqueue(t.Context(), &dburl.Database{Queue: unanswered{}}, &queue.Job{Kind: "k", Key: key})
+		a.noteRepeat(err)
+		if !errors.Is(err, queue.ErrUnknown) || !strings.Contains(told.String(), "errand: "+want) {
+			t.Errorf("key %q: error %v, told %q", key, err, told.String())
+		}
+		told.Reset()
+		if a.noteRepeat(errors.New("refused")); told.Len() > 0 {
+			t.Errorf("of an error that says that nothing was done: %q", told.String())
+		}
 	}
 }
 

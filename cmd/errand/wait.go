@@ -63,6 +63,15 @@ func unknownText(err error) string {
 	return ". It is not known whether it was done: look before you repeat it"
 }
 
+// noteRepeat says whether the command may be repeated, if err is that it is not known whether it
+// was done.
+func (a *app) noteRepeat(err error) {
+	own, isOwn := errors.AsType[*exitError](err)
+	if a.repeatAdvice != "" && (errors.Is(err, queue.ErrUnknown) || isOwn && own.code == exitUnknown) {
+		a.notef("%s", a.repeatAdvice)
+	}
+}
+
 // watchLock looks for whose lock this program waits, until it has found it or ctx ends. Later there
 // is nothing to see: the server has ended the statement that waited.
 func (a *app) watchLock(ctx context.Context, d *dburl.Database) *heldLock {
