@@ -94,8 +94,8 @@ func (c *counting) Receive(ctx context.Context, transfers ...queue.Transfer) (in
 	return c.faulty.Receive(ctx, transfers...)
 }
 
-// TestForwardDuringOutage: while a backend refuses each call, the outbox asks it ever more rarely and
-// the log says so once. When it works again, all jobs arrive within a minute.
+// TestForwardDuringOutage: while a backend refuses each call, the outbox asks it ever more rarely
+// and the log says so once. When it works again, all jobs arrive within a minute.
 func TestForwardDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, outage = 300, 10 * time.Minute

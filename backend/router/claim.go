@@ -11,8 +11,8 @@ import (
 
 // Claim implements [queue.Consumer]. It asks the backends one after the other, in the order of the
 // queues, each for what the others have left of the limit. A backend that fails is passed over: its
-// error is returned only if there are no jobs and no backend has answered. When it has jobs, the rest
-// of it takes a tenth of the lease at most, and no more than a second.
+// error is returned only if there are no jobs and no backend has answered. When it has jobs, the
+// rest of it takes a tenth of the lease at most, and no more than a second.
 func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
 	if err := req.Check(); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 //   - Rule: after a failure, calls that can do without the backend leave it out for a while, and
 //     then wait for it for at most probeTimeout. Calls that name its jobs ask it each time.
 //   - Bounds: a backend that hangs costs the others one claim of half its time, and then one
-//     probeTimeout in each longestPause. Jobs that are claimed wait for it for probeTimeout at most.
+//     probeTimeout in each longestPause. Claimed jobs wait for it for probeTimeout at most.
 //   - Test: TestClaimBesideHanging, TestDown.
 
 const (

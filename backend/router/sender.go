@@ -167,7 +167,8 @@ func (s *sender) take() (batch []*letter) {
 	return batch
 }
 
-// errNotSent is the answer to letters that the backend was not asked to receive, or only with others.
+// errNotSent is the answer to letters that the backend was not asked to receive, or only with
+// others.
 var errNotSent = errors.New("router: not sent, because the backend has just failed")
 
 // deliver sends a batch, and answers each letter. If a batch fails at once, it sends each letter
@@ -275,8 +276,8 @@ func (s *sender) noteHanging() {
 }
 
 // noteFailure notes that a call has failed, with one letter or by hanging. That is a failure of the
-// backend if new letters fail one after the other, or one hangs. A letter that has failed before says
-// nothing of a backend that works otherwise.
+// backend if new letters fail one after the other, or one hangs. A letter that has failed before
+// says nothing of a backend that works otherwise.
 func (s *sender) noteFailure(ctx context.Context, err error, isNew, hung bool) {
 	s.mu.Lock()
 	isNew = isNew || !s.hasSent
