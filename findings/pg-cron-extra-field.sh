@@ -1,12 +1,12 @@
 #!/bin/sh
-# pg_cron takes `6#2` for a weekday, and a sixth field, and ignores what follows the weekday's number.
+# pg_cron takes `6#2`, and a sixth field, and ignores what follows the weekday's number.
 #
 # A good engineer expects that an expression of a different dialect is refused, as pg_cron refuses
 # `L` and `?`, or that it means what it means elsewhere: `6#2` the second Saturday, and six
 # fields a field of seconds first. pg_cron runs the first each Saturday, and takes the first five
-# of six fields. Here the weekday of the first is today, and its ordinal is not that of this week. In
-# the second the fifth field is today's weekday; elsewhere that would be a month, and the sixth, the
-# weekday, is tomorrow's. So neither should run. Both run in each minute.
+# of six fields. Here the weekday of the first is today's, and its ordinal is not. In the second
+# the fifth field is today's weekday; elsewhere that is a month, and the sixth, the weekday, is
+# tomorrow's. So neither should run. Both run in each minute.
 #
 # errand refuses both: queue/cron, docs/migrating.md. It needs Debian with PostgreSQL 15, and
 # downloads postgresql-15-cron without installing it.
