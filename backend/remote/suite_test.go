@@ -117,7 +117,7 @@ func TestCasesAreApart(t *testing.T) {
 	for range 2 {
 		t.Run("case", func(t *testing.T) { queues = append(queues, takeQueue(t, pool)) })
 	}
-	if queues[0] == queues[1] {
+	if len(queues) == 2 && queues[0] == queues[1] { // a -run may leave them out
 		t.Error("a case has the backend of the case before")
 	}
 }
