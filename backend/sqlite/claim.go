@@ -305,7 +305,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	var expired []int64
 	err = b.read(ctx, "reclaim", func(db queue.DB) (err error) {
 		passed := b.badRows.reclaims.IDs()
-		expired, err = queryIDs(ctx, db, b.sql.expired, at, limit+len(passed), look.JSON(), look.Since)
+		expired, err = queryIDs(ctx, db, b.sql.expired, at, min(limit, math.MaxInt-len(passed))+len(passed), look.JSON(), look.Since)
 		expired = without(expired, passed)
 		expired = expired[:min(len(expired), limit)]
 		return err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 
@@ -60,8 +61,8 @@ func TestRefusedRow(t *testing.T) {
 
 		bad = set("running", ", locked_by = 'w', fence = 1, locked_at = 1, locked_until = 2")
 		reclaimed := 0
-		for range 2 {
-			jobs, err := q.Reclaim(t.Context(), 1000)
+		for _, limit := range []int{1000, math.MaxInt} { // the second passes the bad one over
+			jobs, err := q.Reclaim(t.Context(), limit)
 			if reclaimed += len(jobs); err != nil {
 				t.Errorf("Reclaim: %v", err)
 			}
