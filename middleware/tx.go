@@ -69,7 +69,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 	if db == nil {
 		panic("middleware: Tx: db is nil")
 	}
-	if q == nil {
+	if _, ok := queue.As[queue.Consumer](q); !ok {
 		panic("middleware: Tx: q is nil")
 	}
 	return func(next queue.Handler) queue.Handler {

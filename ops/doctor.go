@@ -114,8 +114,11 @@ const checkTimeout = 2 * time.Second
 // Doctor looks for what is wrong with q: with its server, its tables, its workers. It changes
 // nothing. It runs one check after the other, and each takes two seconds at most. If the database
 // cannot be reached, or not any more, the check "reach" fails and is the only one. The error is
-// ctx's.
+// ctx's, or a [*queue.InvalidError] if q is nil.
 func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
+	if _, ok := queue.As[queue.Queue](q); !ok {
+		return Report{}, &queue.InvalidError{Field: "Queue", Problem: "nil"}
+	}
 	r := Report{At: time.Now()}
 	d := &doctor{program: program(o.Program), queue: q, options: o.withDefaults()}
 	checks, connect := everywhere, check{}

@@ -93,6 +93,9 @@ const maxLooks = 3
 // three times at most. A role that may not see other sessions waits a second where a lock is held,
 // and looks again. Each statement is ended after two seconds.
 func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, error) {
+	if _, ok := queue.As[queue.Queue](q); !ok {
+		return Answer{}, &queue.InvalidError{Field: "Queue", Problem: "nil"}
+	}
 	program := program(question.Program)
 	question.Program = ""
 	if err := question.check(); err != nil {

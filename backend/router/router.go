@@ -107,7 +107,7 @@ func New(routes Routes, o Options) (*Queue, error) {
 
 // check returns an error for a route that leads nowhere.
 func (routes Routes) check() error {
-	if routes[Other] == nil {
+	if isNil(routes[Other]) {
 		return invalid("Routes", "no backend for %q, which has all other queues", Other)
 	}
 	for _, name := range slices.Sorted(maps.Keys(routes)) {
@@ -116,8 +116,8 @@ func (routes Routes) check() error {
 		switch {
 		case name == "" || name == Outbox:
 			return invalid("Routes", "%q: not a queue that can be routed", name)
-		case backend == nil || !reflect.TypeOf(backend).Comparable():
-			return invalid("Routes", "the backend of %q is %T: must be a pointer", name, backend)
+		case isNil(backend) || !reflect.TypeOf(backend).Comparable():
+			return invalid("Routes", "the backend of %q is %T: must be a pointer that is not nil", name, backend)
 		case job.Check(0) != nil:
 			return job.Check(0)
 		}
@@ -140,7 +140,7 @@ func (routes Routes) order(given []queue.Queue) ([]queue.Queue, error) {
 		return order, nil
 	}
 	for i, backend := range given {
-		if backend == nil || !reflect.TypeOf(backend).Comparable() || slices.Contains(given[:i], backend) {
+		if isNil(backend) || !reflect.TypeOf(backend).Comparable() || slices.Contains(given[:i], backend) {
 			return nil, invalid("Order", "place %d: nil, not a pointer, or there twice", i)
 		}
 	}
@@ -161,6 +161,12 @@ func (q *Queue) route(name string) *target {
 		return t
 	}
 	return q.home
+}
+
+// isNil reports whether a backend is nil, or a nil pointer, as a failed New leaves it.
+func isNil(backend queue.Queue) bool {
+	_, ok := queue.As[queue.Queue](backend)
+	return !ok
 }
 
 func invalid(field, format string, args ...any) *queue.InvalidError {

@@ -25,6 +25,9 @@ func TestNew(t *testing.T) {
 	}{
 		"Routes: no backend for":         {router.Routes{"clicks": b}, nil},
 		"Routes: the backend of":         {router.Routes{"*": a, "clicks": nil}, nil},
+		"Routes: no backend for \"*\"":   {router.Routes{"*": (*memory.Queue)(nil)}, nil},
+		"that is not nil":                {router.Routes{"*": a, "clicks": (*memory.Queue)(nil)}, nil},
+		"Order: place 1":                 {router.Routes{"*": a}, []queue.Queue{a, (*memory.Queue)(nil)}},
 		"Routes: \"\"":                   {router.Routes{"*": a, "": b}, nil},
 		"Routes: \"errand-outbox\"":      {router.Routes{"*": a, router.Outbox: b}, nil},
 		"Queue: byte 0xc3":               {router.Routes{"*": a, "ä": b}, nil},

@@ -20,7 +20,7 @@ import (
 //
 // In a caller's transaction the span and the measurements remain even if it rolls back.
 func (t *Telemetry) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
-	if next == nil {
+	if _, ok := queue.As[queue.Enqueuer](next); !ok {
 		panic("telemetry: Enqueuer: next is nil")
 	}
 	return &enqueuer{t: t, next: next}

@@ -14,7 +14,7 @@ import (
 // Claim, Extend and Settle. [queue.As] still finds q's other capabilities, which are not measured:
 // jobs claimed through [queue.TxClaimer] have no claim span. It panics if q is nil.
 func (t *Telemetry) Queue(q queue.Queue) queue.Queue {
-	if q == nil {
+	if _, ok := queue.As[queue.Queue](q); !ok {
 		panic("telemetry: Queue: q is nil")
 	}
 	return &observed{Enqueuer: t.Enqueuer(q), t: t, next: q}
