@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -98,6 +99,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 		return finding{}, err
 	}
 	var queues, kinds []string
+	retired := "" // what cancels the jobs of the first kind
 	live := living(workers)
 	for _, b := range backlogs {
 		if b.Age < soon {
@@ -114,6 +116,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 		}
 		for _, kind := range due {
 			if !slices.ContainsFunc(serving, func(w queue.WorkerRecord) bool { return handles(w, kind) }) {
+				retired = cmp.Or(retired, d.command("jobs", "cancel", "--kind", kind, "--queue", b.Queue))
 				kinds = append(kinds, withLost(kind+" in the queue "+b.Queue, vanished(workers, b.Queue, kind), kind, kindsOf(serving)))
 			}
 		}
@@ -130,7 +133,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 	}
 	if len(kinds) > 0 {
 		parts = append(parts, "kinds with due jobs that no live worker handles: "+enumerate(kinds))
-		advice = append(advice, "deploy workers whose Mux has these kinds")
+		advice = append(advice, "deploy workers whose Mux has these kinds; or, if they are retired: "+retired)
 	}
 	return finding{Fail, strings.Join(parts, "; "), strings.Join(advice, "; ")}, nil
 }

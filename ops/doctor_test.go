@@ -257,6 +257,15 @@ func TestFaults(t *testing.T) {
 			report(t, q, w)
 			enqueue(t, q, queue.Job{Kind: "email", ScheduledAt: time.Now().Add(-15 * time.Second)})
 		}, "similar names: emails"},
+		{"nobody-serves", "a retired kind", ops.Fail, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
+			w := idle
+			w.Kinds = []string{"emails"}
+			report(t, q, w)
+			id := enqueue(t, q, queue.Job{Kind: "old", ScheduledAt: time.Now().Add(-15 * time.Second)})
+			if r := explain(t, q, ops.Question{ID: id}).Reasons[0]; !strings.Contains(r.Remedy, "errand jobs cancel --kind old --queue default") {
+				t.Errorf("explain advises %q", r.Remedy)
+			}
+		}, "errand jobs cancel --kind old --queue default"},
 		{"fleet", "claims fail", ops.Fail, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
 			w := idle
 			w.ClaimError = "no connection"

@@ -92,7 +92,7 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 	case len(handling) == 0:
 		r := Reason{ID: "kind-not-handled", Level: Fail, Verdict: "No worker of the queue " + j.Queue + " handles the kind " + j.Kind + ".",
 			Evidence: append(similar(fmt.Sprintf("live workers of the queue, all for other kinds: %d", len(serving)), j.Kind, kindsOf(serving)), f.unseen()...),
-			Remedy:   "deploy a worker whose Mux has the kind"}
+			Remedy:   "deploy a worker whose Mux has the kind; or, if it is retired: " + f.command("jobs", "cancel", "--kind", j.Kind, "--queue", j.Queue)}
 		return []Reason{r.without(vanished(f.workers, j.Queue, j.Kind))}, nil
 	case len(f.claimers) == 0 && isDue:
 		return []Reason{{ID: "workers-draining", Level: Warn, Verdict: fmt.Sprintf("All workers that would run job %d are stopping.", j.ID),
