@@ -47,6 +47,9 @@ func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, know
 		}
 	}
 	b.rules.setPace(name, func(p *limits.Pace) { p.Note(len(jobs) > 0, hasMore) })
+	if rules.isBounded && len(jobs) > 0 {
+		b.rules.noteHeldBack(name)
+	}
 	for _, job := range jobs {
 		job.Limited = rules.isBounded
 	}

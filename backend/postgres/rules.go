@@ -43,7 +43,7 @@ type limitedQueue struct {
 type turn struct {
 	after        string // the group behind which the next claim begins
 	afterOrdered string // the same for ordered jobs
-	heldBack     bool   // a limit kept jobs from being claimed
+	heldBack     bool   // a limit has kept jobs from being claimed, or may do so now
 	busy         int    // how many claims since then have not looked, because other claims held the lock
 	pace         limits.Pace
 
@@ -105,6 +105,18 @@ func (r *rules) noteBusy(name string) {
 	t := r.turns[name]
 	t.busy++
 	r.turns[name] = t
+}
+
+// noteHeldBack records that the last claim has taken places of the queue. It may have taken the last
+// one, and another worker of this process may be about to sleep: the end of these jobs does not wake
+// it.
+func (r *rules) noteHeldBack(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t, ok := r.turns[name]; ok {
+		t.heldBack = true
+		r.turns[name] = t
+	}
 }
 
 // setPace changes when workers of the queue look at more groups.

@@ -46,6 +46,7 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 	}
 	for _, job := range result.jobs[first:] {
 		job.Limited = q.IsBounded()
+		t.heldBack = t.heldBack || job.Limited // by this claim, for another worker of this process
 	}
 	result.keepLimited(name, t, s.meter)
 	return nil

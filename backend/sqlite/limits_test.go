@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
+	"time"
 
 	modernc "modernc.org/sqlite"
 
@@ -52,4 +53,22 @@ func TestTooLongForARow(t *testing.T) {
 			t.Errorf("%d jobs written, want 0", n)
 		}
 	})
+}
+
+// TestSleepBesideTakenPlace: a worker that is about to sleep when another worker of its process has
+// just taken the last place looks again within a second. The end of that job wakes only its own
+// worker, which may have stopped.
+func TestSleepBesideTakenPlace(t *testing.T) {
+	_, q := fresh(t, drivers[0], sqlite.Options{})
+	if err := q.SetRules(t.Context(), nil, queue.Rule{Queue: queue.DefaultQueue, Running: 1}); err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, q, jobs(2)...)
+	if got := claim(t, q, 10); len(got) != 1 {
+		t.Fatalf("claimed %d jobs, want 1", len(got))
+	}
+	next, err := q.Sleep(t.Context(), "another", []string{queue.DefaultQueue})
+	if err != nil || next < 0 || next > time.Second {
+		t.Errorf("Sleep: look again in %v, error %v; want within a second", next, err)
+	}
 }
