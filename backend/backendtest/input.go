@@ -17,6 +17,7 @@ var inputCases = []testCase{
 	{"bad jobs", anything, testBadJobs},
 	{"bad claims", anything, testBadClaims},
 	{"huge limits", anything, testHugeLimits},
+	{"far times", anything, testFarTimes},
 	{"bad leases", anything, testBadLeases},
 	{"bad outcomes", anything, testBadOutcomes},
 	{"bad redrive", hasRedriver, testBadRedrive},
@@ -61,8 +62,12 @@ func badJobs() []badJob {
 	bad := []badJob{
 		{"negative Delay", "Delay", func(j *queue.Job) { j.Delay = -1 }},
 		{"Delay of 200 years", "Delay", func(j *queue.Job) { j.Delay = 200 * 365 * 24 * time.Hour }},
+		{"lowest Delay", "Delay", func(j *queue.Job) { j.Delay = math.MinInt64 }},
+		{"highest Delay", "Delay", func(j *queue.Job) { j.Delay = math.MaxInt64 }},
 		{"Delay beside ScheduledAt", "Delay", func(j *queue.Job) { j.Delay, j.ScheduledAt = 1, time.Now() }},
 		{"ScheduledAt in 1969", "ScheduledAt", func(j *queue.Job) { j.ScheduledAt = time.Unix(-1, 0) }},
+		{"ScheduledAt in the year 0", "ScheduledAt", func(j *queue.Job) { j.ScheduledAt = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		{"ScheduledAt in the year -1", "ScheduledAt", func(j *queue.Job) { j.ScheduledAt = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) }},
 		{"ScheduledAt in 10000", "ScheduledAt", func(j *queue.Job) { j.ScheduledAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
 		{"negative MaxAttempts", "MaxAttempts", func(j *queue.Job) { j.MaxAttempts = -1 }},
 		{"huge MaxAttempts", "MaxAttempts", func(j *queue.Job) { j.MaxAttempts = math.MaxInt }},
@@ -174,6 +179,34 @@ func badRequests(good queue.ClaimRequest, field string, set map[string]func(r *q
 	return bad
 }
 
+// testFarTimes: a time at the end of the calendar (of its last day some databases keep the beginning
+// only), and the longest Delay, are kept.
+func testFarTimes(t *testing.T, h Harness) {
+	last, delayed := newJob(), newJob()
+	last.ScheduledAt = time.Date(9999, 12, 30, 23, 59, 59, 999_999_000, time.UTC)
+	delayed.Delay = 100 * 365 * 24 * time.Hour
+	enqueue(t, h, last, delayed)
+	if jobs := claim(t, h, request(2)); len(jobs) != 0 {
+		t.Errorf("Claim of jobs that are due in a century: got jobs %v, want none", ids(jobs))
+	}
+	inspector, ok := queue.As[queue.Inspector](h.Queue)
+	if !ok {
+		return
+	}
+	records, _, err := inspector.Jobs(t.Context(), queue.Filter{})
+	if err != nil || len(records) != 2 {
+		t.Fatalf("got %d jobs, error %v; want 2", len(records), err)
+	}
+	for _, r := range records {
+		if r.ID == last.ID && !r.ScheduledAt.Equal(last.ScheduledAt) {
+			t.Errorf("the last time: got %v, want %v", r.ScheduledAt, last.ScheduledAt)
+		}
+		if in := time.Until(r.ScheduledAt); r.ID == delayed.ID && (in > delayed.Delay || in < delayed.Delay-time.Hour) {
+			t.Errorf("the longest Delay: due in %v, want %v", in, delayed.Delay)
+		}
+	}
+}
+
 // testHugeLimits: the highest limits of a claim and of Reclaim are no more than what there is.
 func testHugeLimits(t *testing.T, h Harness) {
 	enqueue(t, h, newJob(), newJob(), newJob())
@@ -185,6 +218,10 @@ func testHugeLimits(t *testing.T, h Harness) {
 	if reclaimer, ok := queue.As[queue.Reclaimer](h.Queue); ok {
 		if jobs, err := reclaimer.Reclaim(t.Context(), math.MaxInt); err != nil || len(jobs) != 0 {
 			t.Errorf("Reclaim with the highest limit: got jobs %v, error %v; want none", ids(jobs), err)
+		}
+		for _, limit := range []int{0, -1, math.MinInt} {
+			_, err := reclaimer.Reclaim(t.Context(), limit)
+			wantInvalid(t, fmt.Sprintf("Reclaim with limit %d", limit), err, "Limit")
 		}
 	}
 }
@@ -202,8 +239,9 @@ func testBadClaims(t *testing.T, h Harness) {
 	}
 	check("Queues", badQueues)
 	check("Limit", map[string]func(r *queue.ClaimRequest){
-		"0":  func(r *queue.ClaimRequest) { r.Limit = 0 },
-		"-1": func(r *queue.ClaimRequest) { r.Limit = -1 },
+		"0":          func(r *queue.ClaimRequest) { r.Limit = 0 },
+		"-1":         func(r *queue.ClaimRequest) { r.Limit = -1 },
+		"the lowest": func(r *queue.ClaimRequest) { r.Limit = math.MinInt },
 	})
 	leases, workers := make(map[string]func(r *queue.ClaimRequest)), make(map[string]func(r *queue.ClaimRequest))
 	for _, lease := range badLeases {
@@ -276,7 +314,7 @@ func testBadRedrive(t *testing.T, h Harness) {
 
 func testBadFilter(t *testing.T, h Harness) {
 	inspector, _ := queue.As[queue.Inspector](h.Queue)
-	for _, limit := range []int{-1, 1001} {
+	for _, limit := range []int{-1, 1001, math.MinInt, math.MaxInt32, math.MaxInt} {
 		_, _, err := inspector.Jobs(t.Context(), queue.Filter{Limit: limit})
 		wantInvalid(t, fmt.Sprintf("Jobs with Limit %d", limit), err, "Limit")
 	}
