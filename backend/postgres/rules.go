@@ -107,9 +107,9 @@ func (r *rules) noteBusy(name string) {
 	r.turns[name] = t
 }
 
-// noteHeldBack records that the last claim has taken places of the queue. It may have taken the last
-// one, and another worker of this process may be about to sleep: the end of these jobs does not wake
-// it.
+// noteHeldBack records that the last claim has taken places of the queue. It may have taken the
+// last one, and another worker of this process may be about to sleep: the end of these jobs does
+// not wake it.
 func (r *rules) noteHeldBack(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

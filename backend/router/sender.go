@@ -276,15 +276,15 @@ func (s *sender) noteHanging() {
 }
 
 // noteFailure notes that a call has failed, with one letter or by hanging. That is a failure of the
-// backend if new letters fail one after the other, or one hangs. A letter that has failed before
-// says nothing of a backend that works otherwise.
+// backend if it hangs, or if new letters fail one after the other. A letter that has failed before,
+// at once, says nothing of a backend that works otherwise.
 func (s *sender) noteFailure(ctx context.Context, err error, isNew, hung bool) {
 	s.mu.Lock()
 	isNew = isNew || !s.hasSent
 	if isNew {
 		s.inRow++
 	}
-	isOfBackend := isNew && (hung || s.inRow == failuresInRow)
+	isOfBackend := hung || isNew && s.inRow == failuresInRow
 	s.mu.Unlock()
 	if isOfBackend || s.health.isSuspect() {
 		s.health.note(ctx, err)
