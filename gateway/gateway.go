@@ -92,8 +92,8 @@ type Handler struct {
 
 // New returns a gateway of q. The error is a [*queue.InvalidError] if q is nil, or nothing says who
 // may use it: it is closed by default. New does not connect to the database. Until Close is called,
-// the gateway reclaims jobs, fires schedules and prunes, as a worker does, because workers behind it
-// cannot.
+// the gateway reclaims jobs, fires schedules and prunes, as a worker does, because workers behind
+// it cannot.
 func New(q queue.Queue, o Options) (*Handler, error) {
 	if _, ok := queue.As[queue.Queue](q); !ok {
 		return nil, &queue.InvalidError{Field: "Queue", Problem: "nil"}
