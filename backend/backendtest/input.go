@@ -179,8 +179,8 @@ func badRequests(good queue.ClaimRequest, field string, set map[string]func(r *q
 	return bad
 }
 
-// testFarTimes: a time at the end of the calendar (of its last day some databases keep the beginning
-// only), and the longest Delay, are kept.
+// testFarTimes: a time at the end of the calendar (of its last day some databases keep the
+// beginning only), and the longest Delay, are kept.
 func testFarTimes(t *testing.T, h Harness) {
 	last, delayed := newJob(), newJob()
 	last.ScheduledAt = time.Date(9999, 12, 30, 23, 59, 59, 999_999_000, time.UTC)
