@@ -129,6 +129,35 @@ func TestServerClockGoesBack(t *testing.T) {
 	}
 }
 
+// TestServerClockIsCorrected: the clock goes forward, and is put right, long after this process has
+// begun. Leases that living workers have extended meanwhile begin in the future: the call that meets
+// the jump back takes none of them.
+func TestServerClockIsCorrected(t *testing.T) {
+	t.Parallel()
+	q, db, set := freshClock(t, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	other := backend(t, db, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	enqueue(t, q, jobs(2)...)
+	both := []*postgres.Backend{q, other}
+	const lease = 300 * time.Millisecond
+	for _, off := range []string{"0", "90 seconds"} {
+		set(off)
+		for _, b := range both {
+			wantReclaimed(t, b, "at "+off)
+		}
+	}
+	time.Sleep(lease + lease/2)
+	held := claimFor(t, q, 2, lease)
+	set("0")
+	for _, b := range both {
+		wantReclaimed(t, b, "by the call that meets the jump back")
+	}
+	if lost, _, err := q.Extend(t.Context(), time.Minute, held[0]); err != nil || len(lost) != 0 {
+		t.Fatalf("Extend after the jump back: lost %d, error %v", len(lost), err)
+	}
+	time.Sleep(lease + lease/2)
+	wantReclaimed(t, other, "when a dead worker's lease is over", held[1])
+}
+
 // TestWorkerOverClockJumps: a job that runs while the server's clock goes forward by an hour,
 // beside workers that reclaim, runs once and completes in its first attempt.
 func TestWorkerOverClockJumps(t *testing.T) {

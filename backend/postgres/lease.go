@@ -90,7 +90,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	limit = min(limit, maxClaimed)
 	look := b.clock.Begin()
 	upTo, by := look.Arrays()
-	args := []any{limit, look.Latest, upTo, by, look.Since}
+	args := []any{limit, look.Latest, upTo, by, look.Since, look.Earliest}
 	err = b.passBad(ctx, operation, &b.badRows.reclaims, b.sql.reclaim, args, func(text string, last ...any) error {
 		var got []*queue.Job
 		err := b.run(ctx, operation, nil, func(db queue.DB) (err error) {

@@ -84,7 +84,7 @@ func loadClaim(load loader) claimStatements {
 		claimHeads:        load("claim_heads"),
 		claimTry:          load("claim_try"),
 		lockRows:          load("lock_rows"),
-		reclaim:           newUpkeep(load("reclaim"), 5, ""),
+		reclaim:           newUpkeep(load("reclaim"), 6, ""),
 	}
 }
 

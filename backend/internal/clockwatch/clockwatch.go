@@ -9,7 +9,7 @@
 // would have ended without the jump, however many jumps there are. The call that meets a jump
 // reclaims by the time that the server's clock would have without it. A lease that began in the
 // future, by more than a minute, is of a clock that was set back: it is counted from when this
-// process has seen the jump, or has begun. Bounds: a jump up to Tolerance, or up to the time that a
+// process has seen the jump, in the call that meets it from now, or has begun. Bounds: a jump up to Tolerance, or up to the time that a
 // slow call took, is not seen. A process that begins after a jump forward does not know of it. If a
 // process was suspended, the server's clock seems to jump forward by that time: it reclaims what
 // others held later by as much. Shown by: TestWatch; TestServerClockGoesForward and
@@ -58,6 +58,9 @@ type Jump struct{ UpTo, By int64 }
 type Look struct {
 	// Latest is the latest time that the server's clock can show at Begin if it has not jumped.
 	Latest int64
+	// Earliest is the earliest time that it can show if it has not jumped, or 0. If it shows less,
+	// leases that began in the future count from now, and not from Since.
+	Earliest int64
 	// Jumps are the known jumps forward.
 	Jumps []Jump
 	// Since is the time from which leases count that began in the future.
@@ -76,6 +79,7 @@ func (w *Watch) Begin() Look {
 		l.Since = never
 	} else {
 		l.Latest = w.last.clock + l.begun.Sub(w.last.begun).Microseconds()
+		l.Earliest = w.last.clock + (l.begun.Sub(w.last.ended) - Tolerance).Microseconds()
 	}
 	return l
 }

@@ -7,7 +7,8 @@
 -- A job that its worker was asked to cancel is cancelled, with queue.ReclaimedCancelled as its error. An ordered job
 -- that would be dead is held if the rule of its queue says so.
 -- Times are compared with $2, in microseconds since 1970, if the clock is later: it has jumped. Leases that began at
--- one of the times $3 or before end later by that one of $4 microseconds. Those that began in the future count from $5.
+-- one of the times $3 or before end later by that one of $4 microseconds. Those that began in the future count from $5,
+-- or from now if the clock is earlier than $6: it has jumped back.
 -- See package clockwatch. After the jobs it returns a row with the id 0 and, as its created_at, the clock.
 -- Returns neither payloads nor headers. No time or number in a row makes it fail: one such row would keep all others
 -- from being reclaimed. It wakes the sleeping workers of the queues that jobs return to. While it locks rows it waits
@@ -53,7 +54,9 @@ WITH taken AS (
                     AND CASE
                         WHEN r.locked_at > (SELECT statement_timestamp() + interval '1 minute') AND r.locked_at < '9999-12-31Z'
                             AND (r.locked_until < '9999-12-31Z' OR r.locked_until IS NULL)
-                        THEN (SELECT 'epoch'::timestamptz + $5::bigint * interval '1 microsecond')
+                        THEN (SELECT CASE
+                                WHEN statement_timestamp() < 'epoch'::timestamptz + $6::bigint * interval '1 microsecond'
+                                THEN statement_timestamp() ELSE 'epoch'::timestamptz + $5::bigint * interval '1 microsecond' END)
                             + CASE WHEN r.locked_until > r.locked_at THEN r.locked_until - r.locked_at
                                 ELSE interval '10 minutes' END
                         WHEN r.locked_until > r.locked_at THEN r.locked_until
