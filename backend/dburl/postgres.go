@@ -107,6 +107,7 @@ func parsePostgres(rest string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, invalid("pgx cannot read it: %s", reason(err))
 	}
+	delete(config.RuntimeParams, "binary_parameters") // lib/pq's own, in a URL that both drivers get
 	return config, nil
 }
 

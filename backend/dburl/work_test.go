@@ -22,7 +22,7 @@ var backends = []struct {
 	scheme string
 	url    func(t *testing.T) string
 }{
-	{dburl.Postgres, func(t *testing.T) string { return postgrestest.DSN(t) }},
+	{dburl.Postgres, func(t *testing.T) string { return postgrestest.DSN(t) + "&binary_parameters=yes" }}, // as lib/pq gets it
 	{dburl.SQLite, func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "a.db") }},
 	{dburl.Redis, func(t *testing.T) string { return redisURL(t) }},
 	{dburl.Memory, func(*testing.T) string { return "memory:" }},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/shell"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -131,9 +132,10 @@ func parseTime(flag, text string) (time.Time, error) {
 }
 
 func (a *app) enqueue(ctx context.Context, d *dburl.Database, job *queue.Job) error {
-	a.repeatAdvice = "with a --key it is safe to repeat: no second job is written while the first one is live"
+	a.repeatAdvice = "look whether the job is there before you repeat it: errand jobs list --kind " + shell.Quote(job.Kind)
 	if job.Key != "" {
-		a.repeatAdvice = "it is safe to repeat: because of the --key no second job is written while the first one is live"
+		a.repeatAdvice = "while the first job is live, its --key keeps a repeated one from being written; look whether it has run already: " +
+			"errand jobs list --key " + shell.Quote(job.Key)
 	}
 	if err := d.Queue.Enqueue(ctx, nil, job); err != nil {
 		return err

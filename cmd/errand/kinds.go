@@ -17,6 +17,8 @@ type kind struct {
 	Kind   string               `json:"kind"`
 	Paused bool                 `json:"paused"`
 	Seen   map[queue.Status]int `json:"seen"` // how many of the jobs looked at have the status
+	// AtLeast are the statuses that more jobs have than were looked at: Seen may be too low there.
+	AtLeast []queue.Status `json:"at_least,omitempty"`
 }
 
 func (a *app) kindsCommand() *cobra.Command {
@@ -29,7 +31,9 @@ func (a *app) kindsCommand() *cobra.Command {
 			Use:   "list",
 			Short: "List the kinds of the newest jobs, and the paused ones",
 			Long: `kinds list looks at the newest jobs of each status, a thousand at most. It
-counts those by kind and status, and says so if there are more.`,
+counts those by kind and status. If there are more, a count is followed by +, in
+JSON its status is in at_least, and a kind of older jobs may be missing: ask for
+it with errand jobs list --kind KIND.`,
 			Args: cobra.NoArgs,
 			RunE: a.reading(a.listKinds),
 		},
@@ -61,11 +65,11 @@ var everyStatus = append(statuses[:len(statuses):len(statuses)], queue.StatusFai
 const maxSeen = 1000
 
 // seenKinds looks at the newest jobs of each status, and returns their kinds and the paused ones.
-// isAll is false if there are more jobs than it has looked at.
-func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, isAll bool, err error) {
+// atLeast are the statuses that more jobs have than it has looked at.
+func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, atLeast []queue.Status, err error) {
 	inspector, err := need[queue.Inspector](d)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	kinds := make(map[string]*kind)
 	find := func(name string) *kind {
@@ -74,13 +78,14 @@ func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, isAll bool,
 		}
 		return kinds[name]
 	}
-	isAll = true
 	for _, status := range statuses {
 		page, next, err := inspector.Jobs(ctx, queue.Filter{Status: status, Limit: maxSeen, Bare: true})
 		if err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
-		isAll = isAll && next == 0
+		if next != 0 {
+			atLeast = append(atLeast, status)
+		}
 		for _, r := range page {
 			find(r.Kind).Seen[status]++
 		}
@@ -88,24 +93,25 @@ func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, isAll bool,
 	if pauser, ok := queue.As[queue.Pauser](d.Queue); ok {
 		paused, err := pauser.PausedKinds(ctx)
 		if err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 		for _, name := range paused {
 			find(name).Paused = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		kinds[name].AtLeast = atLeast
 		list = append(list, *kinds[name])
 	}
-	return list, isAll, nil
+	return list, atLeast, nil
 }
 
 func (a *app) listKinds(ctx context.Context, d *dburl.Database, _ []string) error {
-	list, isAll, err := seenKinds(ctx, d)
+	list, atLeast, err := seenKinds(ctx, d)
 	if err != nil {
 		return err
 	}
-	if !isAll {
+	if len(atLeast) > 0 {
 		a.notef("there are more jobs: the counts are of the newest %d of each status", maxSeen)
 	}
 	return write(a, list, func() table {
@@ -113,7 +119,11 @@ func (a *app) listKinds(ctx context.Context, d *dburl.Database, _ []string) erro
 		for _, k := range list {
 			row := []string{k.Kind, yes(k.Paused)}
 			for _, status := range statuses {
-				row = append(row, strconv.Itoa(k.Seen[status]))
+				count := strconv.Itoa(k.Seen[status])
+				if slices.Contains(atLeast, status) {
+					count += "+"
+				}
+				row = append(row, count)
 			}
 			t.add(row...)
 		}

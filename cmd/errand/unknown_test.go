@@ -26,14 +26,15 @@ func (unanswered) Enqueue(context.Context, queue.DB, ...*queue.Job) error {
 	return fmt.Errorf("enqueue: %w", queue.ErrUnknown)
 }
 
-// TestRepeatAdvice: an enqueue in doubt tells that a key makes it safe to repeat.
+// TestRepeatAdvice: an enqueue in doubt tells how to look for the job. A key keeps a second one
+// from being written only while the first is live.
 func TestRepeatAdvice(t *testing.T) {
-	for key, want := range map[string]string{"": "with a --key it is safe to repeat", "k": "it is safe to repeat: because of the --key"} {
+	for key, want := range map[string]string{"": "look whether the job is there before you repeat it: errand jobs list --kind k", "a key": "while the first job is live"} {
 		var told strings.Builder
 		a := &app{err: &told}
 		err := a.enqueue(t.Context(), &dburl.Database{Queue: unanswered{}}, &queue.Job{Kind: "k", Key: key})
 		a.noteRepeat(err)
-		if !errors.Is(err, queue.ErrUnknown) || !strings.Contains(told.String(), "errand: "+want) {
+		if !errors.Is(err, queue.ErrUnknown) || !strings.Contains(told.String(), "errand: "+want) || !strings.Contains(told.String(), "list --k") {
 			t.Errorf("key %q: error %v, told %q", key, err, told.String())
 		}
 		told.Reset()
