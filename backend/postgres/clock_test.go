@@ -130,8 +130,8 @@ func TestServerClockGoesBack(t *testing.T) {
 }
 
 // TestServerClockIsCorrected: the clock goes forward, and is put right, long after this process has
-// begun. Leases that living workers have extended meanwhile begin in the future: the call that meets
-// the jump back takes none of them.
+// begun. Leases that living workers have extended meanwhile begin in the future: the call that
+// meets the jump back takes none of them.
 func TestServerClockIsCorrected(t *testing.T) {
 	t.Parallel()
 	q, db, set := freshClock(t, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
