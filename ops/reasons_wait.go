@@ -45,6 +45,13 @@ func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
 		}
 		reasons = append(reasons, rest)
 	}
+	trigger, err := f.triggerBeside(ctx, reasons)
+	if err != nil {
+		return nil, err
+	}
+	if trigger.ID != "" {
+		reasons = append(reasons, trigger)
+	}
 	slices.SortStableFunc(reasons, func(a, b Reason) int { return a.rank() - b.rank() })
 	return reasons, nil
 }
@@ -193,6 +200,15 @@ func (f *facts) hiddenFromWorkers(ctx context.Context, due string) (Reason, erro
 		Evidence: []string{due, "the table of jobs has row security, which holds for workers of these roles: " + enumerate(roles)}, Remedy: f.server.disableRowSecurity()}, nil
 }
 
+// triggerBeside returns the reason for a foreign trigger if a worker is free, and jobs that come
+// before the job are not claimed either. It finds no other: noReason has looked for it.
+func (f *facts) triggerBeside(ctx context.Context, reasons []Reason) (Reason, error) {
+	if len(reasons) != 1 || reasons[0].ID != "jobs-ahead" || len(f.free) == 0 || f.at.Sub(f.job.ScheduledAt) < overdue {
+		return Reason{}, nil
+	}
+	return f.foreignTrigger(ctx, "jobs that come before it are not claimed either, although a worker is free")
+}
+
 // foreignTrigger returns the reason if the table of jobs has triggers that are not errand's, and
 // otherwise none. Such a trigger keeps a job from being claimed if it raises an error for it.
 func (f *facts) foreignTrigger(ctx context.Context, due string) (Reason, error) {
@@ -204,7 +220,7 @@ func (f *facts) foreignTrigger(ctx context.Context, due string) (Reason, error) 
 		return Reason{}, err
 	}
 	return Reason{ID: "foreign-trigger", Level: Fail,
-		Verdict:  fmt.Sprintf("A trigger that is not errand's may keep job %d from running: %s. The job is due, and nothing else keeps it.", f.job.ID, t.triggers),
+		Verdict:  fmt.Sprintf("A trigger that is not errand's may keep job %d from running, which is due: %s.", f.job.ID, t.triggers),
 		Evidence: []string{due, "a claim updates the job's row, and passes the job over if a trigger raises an error for it or returns NULL"},
 		Remedy:   "the workers' logs have the trigger's error, with the IDs of the jobs. Mend the trigger, or DROP TRIGGER"}, nil
 }

@@ -242,6 +242,10 @@ func TestForeignTrigger(t *testing.T) {
 	if r := a.Reasons[0]; !strings.Contains(r.Verdict, `"Mine"`) || strings.Contains(r.Remedy, "bug") {
 		t.Errorf("got %+v", r)
 	}
+	behind := enqueue(t, q, queue.Job{ScheduledAt: ago()})
+	if a := explain(t, q, ops.Question{ID: behind}); reasonIDs(a) != "foreign-trigger jobs-ahead" {
+		t.Errorf("of a job behind it: got %s", reasonIDs(a))
+	}
 	exec(t, db, `ALTER TABLE errand.jobs DISABLE TRIGGER "Mine"`)
 	wantReason(t, explain(t, q, ops.Question{ID: id}), "unexplained")
 }

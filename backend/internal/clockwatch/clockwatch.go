@@ -9,11 +9,12 @@
 // would have ended without the jump, however many jumps there are. The call that meets a jump
 // reclaims by the time that the server's clock would have without it. A lease that began in the
 // future, by more than a minute, is of a clock that was set back: it is counted from when this
-// process has seen the jump, in the call that meets it from now, or has begun. Bounds: a jump up to Tolerance, or up to the time that a
-// slow call took, is not seen. A process that begins after a jump forward does not know of it. If a
-// process was suspended, the server's clock seems to jump forward by that time: it reclaims what
-// others held later by as much. Shown by: TestWatch; TestServerClockGoesForward and
-// TestServerClockGoesBack of the backends.
+// process has seen the jump, in the call that meets it from now, or has begun. Bounds: a jump up to
+// Tolerance, or up to the time that a slow call took, is not seen. A process that begins after a
+// jump forward does not know of it. If a process was suspended, the server's clock seems to jump
+// forward by that time: it reclaims what others held later by as much. Shown by: TestWatch;
+// TestServerClockGoesForward, TestServerClockIsCorrected and TestServerClockGoesBack of the
+// backends.
 package clockwatch
 
 import (
