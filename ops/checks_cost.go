@@ -208,6 +208,7 @@ func pooler(ctx context.Context, d *doctor) (finding, error) {
 			return finding{}, err
 		}
 		if other, ok := seen[pid]; ok && other != conn {
+			d.pooled = true
 			return finding{Warn, "a pooler in transaction mode is between this program and the server", pooledAdvice(a)}, nil
 		}
 		seen[pid] = conn
@@ -247,6 +248,9 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 	waiter, ok := queue.As[queue.Waiter](d.queue)
 	if !ok {
 		return finding{level: Skipped, value: errNoCapability.Error()}, nil
+	}
+	if d.pooled && d.options.Tool {
+		return finding{level: Skipped, value: "a pooler is between this command and the server: whether workers listen is in their reports"}, nil
 	}
 	const name = "errand.doctor"
 	ctx, cancel := context.WithCancel(ctx)

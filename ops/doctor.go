@@ -76,6 +76,9 @@ type Options struct {
 	// Program is how the command lines of advice begin: the program, with flags that name the
 	// database. It is text for a shell. "" means errand.
 	Program string
+	// Tool says that the program is a tool, and no worker's. Where a pooler is between the tool and
+	// the server, the check listen is then skipped: it would tell nothing about workers.
+	Tool bool
 }
 
 func (o Options) withDefaults() Options {
@@ -168,6 +171,7 @@ type doctor struct {
 	file    *file   // nil unless they are in SQLite
 	served  *served // nil unless they are in Redis
 	isCut   bool    // the last check has lost the connection
+	pooled  bool    // the check pooler has found one
 	// hasLocks is whether a transaction has locked a whole table of errand's, or waits for that.
 	hasLocks bool
 	// held is what keeps reports of workers waiting, if knowsHeld: see workers.

@@ -47,6 +47,11 @@ func TestPooler(t *testing.T) {
 			if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
 				t.Errorf("found %v, want %v", got, want)
 			}
+			// A tool's own listener says nothing about workers, which may have none, or another URL.
+			found = examine(t, backend(t, db, postgres.Options{Listen: pgxlisten.Listen}), ops.Options{Tool: true})
+			if got, ok := found["listen"]; ok {
+				t.Errorf("of a tool: listen is %+v", got)
+			}
 		})
 	}
 }

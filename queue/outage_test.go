@@ -222,6 +222,35 @@ func TestPoisonOutcome(t *testing.T) {
 	})
 }
 
+// TestLonePoisonOutcome: the backend cannot record the outcome of the only job. The log names the
+// job once the failure is no short outage, and then once a minute.
+func TestLonePoisonOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cured atomic.Bool
+		q := &meddled{Queue: newQueue(t, 1), before: func(_ context.Context, c call) error {
+			if c.operation == "settle" && !cured.Load() {
+				return errPlain
+			}
+			return nil
+		}}
+		w := start(t, queue.Worker{Backend: q, Handler: taking(time.Millisecond)})
+		time.Sleep(9 * time.Second)
+		w.log.wantLogged(t, 0, "outcome cannot be recorded")
+		time.Sleep(66 * time.Second)
+		w.log.wantLogged(t, 1, "settle failed")
+		w.log.wantLogged(t, 2, "outcome cannot be recorded")
+		for _, record := range w.log.find(t, "outcome cannot be recorded") {
+			if record["job"] != float64(1) {
+				t.Errorf("got %v, want a record that names the job", record)
+			}
+		}
+		cured.Store(true)
+		time.Sleep(10 * time.Second)
+		wantCount(t, q, queue.StatusCompleted, 1)
+		w.stop()
+	})
+}
+
 // TestPoisonOutcomeAtShutdown: the worker retries the outcome a last time. Run's error says that it
 // is left.
 func TestPoisonOutcomeAtShutdown(t *testing.T) {

@@ -15,6 +15,10 @@ const (
 	// lockedPause is the pause before outcomes of locked jobs are settled again. The backend waits
 	// for the lock, too.
 	lockedPause = 100 * time.Millisecond
+	// aloneAfter is how long after the first failure an outcome that is alone is logged with its job,
+	// and aloneAgain how often then. In an outage of seconds it is not.
+	aloneAfter = 10 * time.Second
+	aloneAgain = time.Minute
 )
 
 // settleLoop settles the finished jobs, one batch after the other. A lone job waits for nothing,
@@ -32,6 +36,7 @@ func (r *run) settleLoop(ctx context.Context) {
 	// The memory of the last batch's outcomes serves the next batch. After a failed call it does not:
 	// a backend that ignores the end of its context might still read it.
 	var outcomes []Outcome
+	var named time.Time // when a job was last logged whose outcome is alone
 	for {
 		batch := r.takeFinished(size)
 		if len(batch) == 0 {
@@ -61,6 +66,10 @@ func (r *run) settleLoop(ctx context.Context) {
 			size = min(2*size, maxSettle)
 			r.endHolds(batch, lost)
 			continue
+		}
+		if len(batch) == 1 && time.Since(log.since) >= aloneAfter && time.Since(named) >= aloneAgain {
+			named = time.Now()
+			r.logRefused(batch[0].job, err)
 		}
 		size = max(len(batch)/2, 1)
 		r.putBack(batch)
@@ -107,7 +116,7 @@ func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
 		r.Logger.Warn("errand: a transaction has locked jobs, their outcomes are not recorded yet, will retry",
 			append(attrs, "locked", len(locked), "error", err)...)
 	} else {
-		r.Logger.Error("errand: outcome cannot be recorded, will retry", append(attrs, "error", err)...)
+		r.logRefused(batch[0].job, err)
 	}
 	for isLast := false; !isLast; pause = min(2*pause, longest) {
 		select {
@@ -126,6 +135,10 @@ func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
 			batch = locked
 		}
 	}
+}
+
+func (r *run) logRefused(job *Job, err error) {
+	r.Logger.Error("errand: outcome cannot be recorded, will retry", append(jobAttrs(job), "error", err)...)
 }
 
 // settleAside settles a batch that has been set aside. One such call at a time waits for locks.

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var o ops.Options
+	o := ops.Options{Tool: true}
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
