@@ -18,6 +18,7 @@ const (
 	uniqueViolation      = "23505"
 	lockNotAvailable     = "55P03" // lock_timeout is over
 	queryCanceled        = "57014"
+	protocolViolation    = "08P01"
 	idleTooLong          = "25P03" // see limitIdleTx
 	sequenceExhausted    = "2200H"
 	readOnlyTransaction  = "25006" // the server has become a standby
@@ -40,9 +41,13 @@ func sqlState(err error) string {
 
 // isRefused reports whether the server has answered that nothing was written. A session that the
 // server ends (class 08, 57P01 and the like) may have committed before, and have been waiting for
-// a standby to confirm it.
+// a standby to confirm it. Of class 08 is also what PgBouncer answers, having sent nothing on, while
+// it cannot log in to the server.
 func isRefused(err error) bool {
 	code := sqlState(err)
+	if code == protocolViolation && strings.Contains(err.Error(), "server login has been failing") {
+		return true
+	}
 	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
 }
 

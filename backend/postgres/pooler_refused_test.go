@@ -1,0 +1,45 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/internal/extent"
+	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/queue"
+)
+
+// TestPoolerRefuses: a PgBouncer that can no longer log in to its server refuses an Enqueue. It has
+// sent nothing on, so the error does not say that jobs may have been written.
+func TestPoolerRefuses(t *testing.T) {
+	extent.Long(t)
+	t.Parallel()
+	admin, dsn := postgrestest.Empty(t), postgrestest.DSN(t)
+	name := dsn[strings.LastIndex(dsn, "/")+1 : strings.LastIndex(dsn, "?")]
+	db, _ := way{driver: "pgx"}.open(t, pgbouncer.Start(t, dsn, "transaction"))
+	q := backend(t, db, postgres.Options{})
+	enqueue(t, q, jobs(1)...)
+	exec(t, admin, "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false")
+	exec(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+name+"'")
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		err := q.Enqueue(ctx, nil, jobs(1)...)
+		cancel()
+		if err == nil {
+			t.Fatal("Enqueue works without a server")
+		}
+		if !strings.Contains(err.Error(), "server login has been failing") {
+			continue // a connection that has just ended, or PgBouncer still tries
+		}
+		if errors.Is(err, queue.ErrUnknown) {
+			t.Errorf("Enqueue: %v, want an error that says that nothing is written", err)
+		}
+		return
+	}
+	t.Error("PgBouncer has refused no call")
+}
