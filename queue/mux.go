@@ -204,8 +204,9 @@ func (m *Mux) takeUnserved() map[string][]string {
 	return unserved
 }
 
-// unservedAfter is how long a worker waits for the other workers of its process to start.
-const unservedAfter = 3 * time.Second
+// unservedAfter is how long a worker waits for the other workers of its process to start: a program
+// may start them one after the other, each when the one before is ready.
+const unservedAfter = 30 * time.Second
 
 // warnUnserved logs the kinds whose jobs go to queues that no worker with the same Mux serves. A
 // worker of a different process may serve them, so this is no error. Of several workers only one

@@ -159,7 +159,7 @@ func TestUnservedQueues(t *testing.T) {
 
 		const msg = "whose jobs go to a queue that no worker of it serves in this process"
 		one := start(t, queue.Worker{Backend: q, Handler: queue.Chain(mux), Queues: []string{"default", "fast"}})
-		time.Sleep(time.Second)
+		time.Sleep(20 * time.Second)
 		two := start(t, queue.Worker{Backend: q, Handler: mux, Queues: []string{"bulk"}})
 		time.Sleep(time.Hour)
 		found := append(one.log.find(t, msg), two.log.find(t, msg)...)

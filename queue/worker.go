@@ -25,7 +25,7 @@ type Worker struct {
 	// Queues are the queues to serve, in priority order: the worker claims jobs of the second queue
 	// only while the first has none that are due. Empty means [DefaultQueue]. Run logs a warning for
 	// each queue that a [Kind] of its Mux names, and that no running worker with the same Mux serves:
-	// once a Mux, three seconds after the start. It cannot know of kinds without a Queue: their jobs
+	// once a Mux, half a minute after the start. It cannot know of kinds without a Queue: their jobs
 	// are in DefaultQueue, unless the enqueuer names another.
 	Queues []string
 	// Weights let queues take turns to be claimed from first: of as many claims as the weights add
