@@ -41,8 +41,8 @@ func sqlState(err error) string {
 
 // isRefused reports whether the server has answered that nothing was written. A session that the
 // server ends (class 08, 57P01 and the like) may have committed before, and have been waiting for
-// a standby to confirm it. Of class 08 is also what PgBouncer answers, having sent nothing on, while
-// it cannot log in to the server.
+// a standby to confirm it. Of class 08 is also what PgBouncer answers, having sent nothing on,
+// while it cannot log in to the server.
 func isRefused(err error) bool {
 	code := sqlState(err)
 	if code == protocolViolation && strings.Contains(err.Error(), "server login has been failing") {
