@@ -123,6 +123,10 @@ func (h *Handler) fire(r queue.ScheduleRunner) (again time.Duration, err error) 
 	ctx, cancel := h.upkeepContext()
 	defer cancel()
 	_, next, err := r.FireSchedules(ctx)
+	if queue.IsForeignTick(err) {
+		h.options.Logger.Warn("errand: gateway: fired a tick of other time zone data", "error", err)
+		err = nil
+	}
 	if err != nil || next < 0 || next > scheduleInterval {
 		return scheduleInterval, err
 	}

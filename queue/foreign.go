@@ -71,5 +71,29 @@ func (s Schedule) CheckTick(tick time.Time) error {
 	if twin := t.twinOf(tick); !twin.IsZero() {
 		text += fmt.Sprintf(", in place of %s", twin.UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("%s: give all workers the same time zone data", text)
+	return foreignTick(text + ": give all workers the same time zone data")
+}
+
+// foreignTick is the error of a foreign tick, which was fired.
+type foreignTick string
+
+func (text foreignTick) Error() string { return string(text) }
+
+// IsForeignTick reports whether an error of FireSchedules says no more than that ticks of other
+// time zone data were fired (see [Schedule.CheckTick]). That is a warning for the operator: nothing
+// has failed.
+func IsForeignTick(err error) bool { return isForeignTick(err) }
+
+// isForeignTick looks at every error within err: each has to be a foreign tick.
+func isForeignTick(err any) bool {
+	switch e := err.(type) {
+	case foreignTick:
+		return true
+	case interface{ Unwrap() error }:
+		return isForeignTick(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		all := e.Unwrap()
+		return len(all) > 0 && !slices.ContainsFunc(all, func(e error) bool { return !isForeignTick(e) })
+	}
+	return false
 }

@@ -13,6 +13,9 @@ const (
 	msgCancelled = "errand: job cancelled"
 )
 
+// msgForeignTick is the message of a warning of FireSchedules. The gateway has the same.
+const msgForeignTick = "errand: fired a tick of other time zone data"
+
 // logOutcome logs an outcome that is not a success, unless middleware has logged it.
 func (r *run) logOutcome(o Outcome) {
 	if o.Err == nil {

@@ -25,6 +25,10 @@ func (r *run) tickLoop(ctx context.Context) {
 		if fired > 0 && !r.canWake.Load() {
 			signal(r.wake)
 		}
+		if IsForeignTick(err) {
+			r.Logger.Warn(msgForeignTick, "error", err)
+			err = nil
+		}
 		asleep := r.tick
 		if wait < 0 || wait > tickPoll {
 			wait = tickPoll
