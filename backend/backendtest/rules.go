@@ -18,6 +18,7 @@ var rulesCases = []testCase{
 	{"most running jobs of a queue", hasRuler | isInOrder, testRunning},
 	{"most running jobs of each group", hasRuler | isInOrder, testPerGroup},
 	{"jobs without a group", hasRuler | isInOrder, testNoGroup},
+	{"a brief lease", hasRuler | isInOrder, testBriefLease},
 	{"a limit below what runs", hasRuler | isInOrder, testLimitLowered},
 	{"a group's own rule", hasRuler | isInOrder, testGroupRule},
 	{"paused", hasRuler | isInOrder, testPaused},
@@ -28,6 +29,18 @@ var rulesCases = []testCase{
 	{"no job waits for a slot", hasRuler | isInOrder, testRulesAhead},
 	{"bytes", hasRuler | isInOrder, testRulesBytes},
 	{"a transaction claims none", hasRuler | hasTxClaimer | isInOrder, testRulesClaimTx},
+}
+
+// testBriefLease: a claim with the shortest lease takes jobs of a free queue and of a limited one,
+// although a small part of that lease is less than a database takes to answer.
+func testBriefLease(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "p", Running: 10})
+	limited, free := newJob(), newJob()
+	limited.Queue = "p"
+	enqueue(t, h, free, limited)
+	req := request(10)
+	req.Queues, req.Lease = []string{"q", "p"}, time.Millisecond
+	wantIDs(t, "claim for a millisecond", claim(t, h, req), []*queue.Job{free, limited})
 }
 
 func setRules(t *testing.T, h Harness, rules ...queue.Rule) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -19,15 +20,15 @@ import (
 // came. Only a claim of one queue waits for long.
 // Bounds: sharedPatience or some times as long for each lock; busyTime for a claim. Then its worker
 // sleeps, can be woken, and looks again after limits.WalkTime.
-// Shown by: TestClaimBesideHeldLock, BenchmarkBesideLimited.
+// Shown by: TestClaimBesideHeldLock, BenchmarkBesideLimited, the case "a brief lease" of the suite.
 
 const (
 	// rulesTries bounds how often one claim is repeated because the rules have changed meanwhile.
 	rulesTries = 100
 	// busyTime is about how long a claim without jobs goes on while the locks of queues are held.
 	busyTime = 150 * time.Millisecond
-	// leasePart is which part of the lease a claim may take when it has jobs.
-	leasePart = 10
+	// longestRest bounds what is left of a claim that has jobs, where a tenth of the lease does not.
+	longestRest = time.Minute
 )
 
 // patience is for how long a part of a claim waits for the lock of a queue's claims.
@@ -73,8 +74,9 @@ type claim struct {
 	known  *knownRules
 	rest   []string // the queues that it has not claimed from
 	jobs   []*queue.Job
-	tries  int  // how often it has read the rules
-	isBusy bool // it has passed over a queue whose lock other claims hold
+	tries  int       // how often it has read the rules
+	isBusy bool      // it has passed over a queue whose lock other claims hold
+	until  time.Time // when it ends, once it has jobs
 }
 
 // nextPart claims from the first queues that are left: a limited queue, or those that are not
@@ -129,7 +131,7 @@ func (c *claim) add(ctx context.Context, queues []string, from func(context.Cont
 	switch {
 	case len(c.jobs) > 0:
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, req.Lease/leasePart)
+		ctx, cancel = context.WithDeadline(ctx, c.until)
 		defer cancel()
 		wait = noPatience
 	case len(c.req.Queues) == 1:
@@ -137,6 +139,9 @@ func (c *claim) add(ctx context.Context, queues []string, from func(context.Cont
 	}
 	jobs, err := from(ctx, req, wait)
 	c.jobs = append(c.jobs, jobs...)
+	if len(c.jobs) > 0 && c.until.IsZero() {
+		c.until = time.Now().Add(limits.RestOfClaim(req.Lease, longestRest))
+	}
 	if wait != fullPatience && errors.Is(err, errClaimsBusy) {
 		c.isBusy = true
 		return nil

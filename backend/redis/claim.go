@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -37,7 +38,7 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 		errs.add(c.take(ctx, at))
 		if !hadJobs && len(c.jobs) > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, restOfClaim(req.Lease))
+			ctx, cancel = context.WithTimeout(ctx, limits.RestOfClaim(req.Lease, lookTimeout))
 			defer cancel()
 		}
 	}
@@ -79,24 +80,9 @@ func (b *Backend) placesOf(queues []string, from int) []place {
 	return all
 }
 
-const (
-	// lookTimeout is how long a claim waits for partitions that do not answer, while others may have
-	// jobs.
-	lookTimeout = time.Second
-	// leasePart is which part of the lease a claim may take when it has jobs, if that is less than
-	// lookTimeout. No worker has a lease below shortestLease: so short a part would be less than a
-	// server takes to answer.
-	leasePart     = 10
-	shortestLease = 100 * time.Millisecond
-)
-
-// restOfClaim returns how long the rest of a claim may take that has jobs.
-func restOfClaim(lease time.Duration) time.Duration {
-	if lease < shortestLease {
-		return lookTimeout
-	}
-	return min(lease/leasePart, lookTimeout)
-}
+// lookTimeout is how long a claim waits for partitions that do not answer, while others may have
+// jobs, or when it has some.
+const lookTimeout = time.Second
 
 // look returns those of several places that have due jobs, or whose slots move. It adds to errs the
 // errors of those that do not answer. One place is returned without asking.

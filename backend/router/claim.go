@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -33,27 +34,11 @@ func (q *Queue) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job
 		c.from(ctx, r, len(runs)-1-i)
 		if !hadJobs && len(c.jobs) > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, restOfClaim(req.Lease))
+			ctx, cancel = context.WithTimeout(ctx, limits.RestOfClaim(req.Lease, probeTimeout))
 			defer cancel()
 		}
 	}
 	return c.end()
-}
-
-const (
-	// leasePart is which part of the lease a claim may take when it has jobs, if that is less than
-	// probeTimeout. No worker has a lease below shortestLease: so short a part would be less than a
-	// server takes to answer.
-	leasePart     = 10
-	shortestLease = 100 * time.Millisecond
-)
-
-// restOfClaim returns how long the rest of a claim may take that has jobs.
-func restOfClaim(lease time.Duration) time.Duration {
-	if lease < shortestLease {
-		return probeTimeout
-	}
-	return min(lease/leasePart, probeTimeout)
 }
 
 // run is some queues of one backend that follow one another in a claim's order.

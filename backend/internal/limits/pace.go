@@ -5,6 +5,16 @@ import "time"
 // WalkTime bounds how long a claim goes on while it comes only to jobs that it may not claim.
 const WalkTime = 30 * time.Millisecond
 
+// RestOfClaim returns how long the rest of a claim may take that has jobs, which do not start
+// before it returns: a tenth of the lease, and at most that long. A lease below 100 ms is no
+// worker's: a tenth of it would be less than a server takes to answer.
+func RestOfClaim(lease, most time.Duration) time.Duration {
+	if lease < 100*time.Millisecond {
+		return most
+	}
+	return min(lease/10, most)
+}
+
 // longestPause is how long a worker sleeps at most while there are jobs that no claim has looked
 // at. A million groups that are blocked so take a tenth of a worker's time.
 const longestPause = 10 * WalkTime

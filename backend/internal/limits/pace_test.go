@@ -23,3 +23,15 @@ func TestUntilTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestRestOfClaim: the rest of a claim that has jobs takes a small part of a worker's lease.
+func TestRestOfClaim(t *testing.T) {
+	for _, c := range []struct{ lease, want time.Duration }{
+		{time.Millisecond, time.Second}, {99 * time.Millisecond, time.Second}, {100 * time.Millisecond, 10 * time.Millisecond},
+		{5 * time.Second, 500 * time.Millisecond}, {time.Hour, time.Second},
+	} {
+		if got := limits.RestOfClaim(c.lease, time.Second); got != c.want {
+			t.Errorf("lease %v: got %v, want %v", c.lease, got, c.want)
+		}
+	}
+}
