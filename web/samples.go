@@ -102,7 +102,7 @@ func newSamples(h *Handler) *samples {
 		s.kindHours = newSeveral(func(kind string) *sampled[[]queue.StatsRecord] { return read(queue.StatsFilter{Kind: kind}) })
 	}
 	if q := h.source.queue; q != nil {
-		s.doctor = newSampled(h, "health", func(ctx context.Context) (ops.Report, error) { return ops.Doctor(ctx, q, ops.Options{}) })
+		s.doctor = newSampled(h, "health", func(ctx context.Context) (ops.Report, error) { return ops.Doctor(ctx, q, ops.Options{Tool: true}) })
 		s.doctor.interval, s.doctor.timeout = doctorInterval, doctorTimeout
 		s.answers = newSeveral(func(id int64) *sampled[ops.Answer] {
 			a := newSampled(h, "explain", func(ctx context.Context) (ops.Answer, error) { return ops.Explain(ctx, q, ops.Question{ID: id}) })

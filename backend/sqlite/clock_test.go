@@ -89,6 +89,26 @@ func TestServerClockGoesBack(t *testing.T) {
 	})
 }
 
+// TestServerClockIsCorrected: the clock goes forward, and is put right, long after this process has
+// begun. Leases that living workers have extended meanwhile begin in the future: the call that
+// meets the jump back takes none of them.
+func TestServerClockIsCorrected(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, driver string) {
+		db, q := fresh(t, driver, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+		enqueue(t, q, jobs(2)...)
+		sqlite.SeeClock(q, time.Now().Add(-10*time.Minute).UnixMicro()) // when the process began
+		sqlite.SeeClock(q, time.Now().Add(90*time.Second).UnixMicro())
+		held := claim(t, q, 2) // for a minute
+		execute(t, db, "UPDATE errand_jobs SET locked_at = locked_at + 90000000, locked_until = locked_until + 90000000 WHERE status = 'running'")
+		wantReclaimed(t, q, "by the call that meets the jump back")
+		if lost, _, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) != 0 {
+			t.Fatalf("Extend after the jump back: lost %d, error %v", len(lost), err)
+		}
+		wantReclaimed(t, q, "after the jump back")
+	})
+}
+
 // TestSchedulesAfterClockGoesBack: an "@every" is not silent until the clock comes to its next tick
 // again.
 func TestSchedulesAfterClockGoesBack(t *testing.T) {
