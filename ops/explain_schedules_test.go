@@ -87,6 +87,32 @@ func TestExplainSchedules(t *testing.T) {
 	}
 }
 
+// TestExplainSchedulesBySoonest: of several schedules the next one to tick comes first, and a late
+// one before one that somebody has paused.
+func TestExplainSchedulesBySoonest(t *testing.T) {
+	t.Parallel()
+	db, q := fresh(t)
+	report := &queue.Job{Kind: "report"}
+	for name, spec := range map[string]string{"a": "@yearly", "b": "@yearly", "c": "@every 20s", "late": "@yearly", "m": "@every 1h"} {
+		if err := q.SetSchedules(t.Context(), nil, queue.Schedule{Name: name, Spec: spec, Job: report}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.PauseSchedules(t.Context(), nil, true, "a"); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '1 minute' WHERE name = 'late'`)
+	var order []string
+	for _, r := range explain(t, q, ops.Question{Kind: "report"}).Reasons {
+		if name, ok := strings.CutPrefix(r.Verdict, "The schedule "); ok {
+			order = append(order, name[:strings.Index(name, ",")])
+		}
+	}
+	if got := strings.Join(order, " "); got != "late a c m b" {
+		t.Errorf("got the schedules %s, want late a c m b", got)
+	}
+}
+
 // TestNeverTicked: a queue or a key that only a schedule has ever named is not misspelt, on any
 // backend.
 func TestNeverTicked(t *testing.T) {

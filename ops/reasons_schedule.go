@@ -22,6 +22,7 @@ func (f *facts) withSchedules(ctx context.Context, reasons []Reason) ([]Reason, 
 	if ok, err := f.tryOrNote(ctx, "which schedules enqueue such jobs", err); !ok {
 		return reasons, err
 	}
+	slices.SortStableFunc(all, bySoonest)
 	var ticks []Reason
 	for _, s := range all {
 		if !f.isAsked(&s) || len(ticks) == maxNamed {
@@ -43,6 +44,18 @@ func (f *facts) withSchedules(ctx context.Context, reasons []Reason) ([]Reason, 
 }
 
 var byLevel = []Level{Fail, Warn, OK}
+
+// bySoonest orders schedules by their next tick: a late one first, one that has none or is paused
+// last.
+func bySoonest(a, b queue.ScheduleRecord) int {
+	ticks := func(s queue.ScheduleRecord) int {
+		if s.Paused || s.Next.IsZero() {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(ticks(a)-ticks(b), a.Next.Compare(b.Next))
+}
 
 // isAsked reports whether the schedule enqueues such jobs as the question is about.
 func (f *facts) isAsked(s *queue.ScheduleRecord) bool {
