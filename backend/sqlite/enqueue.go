@@ -51,8 +51,6 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 		b.wakeFor(db, jobs)
 	case errors.Is(err, errPartly), errors.Is(err, errCommit) && !sqliteerr.IsBusy(err) && !sqliteerr.IsFull(err):
 		return fmt.Errorf("%w: %w", queue.ErrUnknown, err)
-	case sqliteerr.IsTooLong(err):
-		return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row", Err: err}
 	}
 	return err
 }
@@ -68,10 +66,29 @@ func (b *Backend) writeJobs(ctx context.Context, db queue.DB, jobs []*queue.Job)
 	}
 	for _, part := range parts(jobs, maxText) {
 		if err := write(ctx, db, part); err != nil {
-			return err
+			return payloadTooLong(ctx, db, part, err)
 		}
 	}
 	return nil
+}
+
+// payloadTooLong makes a [*queue.InvalidError] of an error that says that a text was too long, if
+// the jobs are longer than the connection takes. It asks the connection, because a program can set
+// the limit. Otherwise the long text is not the caller's, but that of a trigger, for example.
+func payloadTooLong(ctx context.Context, db queue.DB, jobs []*queue.Job, err error) error {
+	if !sqliteerr.IsTooLong(err) {
+		return err
+	}
+	const others = 1000 // bytes of a job besides its texts, or more
+	size := 0
+	for _, j := range jobs {
+		size += 2*textSize(j) + others
+	}
+	ask := func(*sql.Rows) error { return nil }
+	if asked := sqlkit.QueryRows(ctx, db, ask, "SELECT length(zeroblob(?))", size); !sqliteerr.IsTooLong(asked) {
+		return err
+	}
+	return &queue.InvalidError{Field: "Payload", Problem: "more than SQLite can keep in a row", Err: err}
 }
 
 // parts cuts jobs into batches whose texts have at most that many bytes before they are quoted.

@@ -55,6 +55,24 @@ func TestTooLongForARow(t *testing.T) {
 	})
 }
 
+// TestTooLongInTrigger: a trigger of the user's that makes too long a text says nothing about the
+// payload: the caller must not drop the job for good.
+func TestTooLongInTrigger(t *testing.T) {
+	onEach(t, func(t *testing.T, driver string) {
+		db, q := fresh(t, driver, sqlite.Options{})
+		shorten(t, db, driver)
+		execute(t, db, `CREATE TABLE mine (text)`)
+		execute(t, db, `CREATE TRIGGER mine AFTER INSERT ON errand_jobs BEGIN INSERT INTO mine VALUES (hex(zeroblob(900000))); END`)
+		for _, key := range []string{"", "k"} {
+			var bad *queue.InvalidError
+			err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "test", Key: key})
+			if err == nil || errors.As(err, &bad) || errors.Is(err, queue.ErrUnknown) {
+				t.Errorf("key %q: got %v, want the trigger's error", key, err)
+			}
+		}
+	})
+}
+
 // TestSleepBesideTakenPlace: a worker that is about to sleep when another worker of its process has
 // just taken the last place looks again within a second. The end of that job wakes only its own
 // worker, which may have stopped.
