@@ -151,10 +151,17 @@ func TestDamagedToast(t *testing.T) {
 		SELECT 'test', to_jsonb(string_agg(md5(i::text), '')) FROM generate_series(1, 1000) AS i RETURNING id`)
 	enqueue(t, q, jobs(3)...)
 	toast := value[string](t, db, `SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = 'errand.jobs'::regclass`)
-	exec(t, db, `UPDATE pg_class SET relkind = 'r' WHERE oid = '`+toast+`'::regclass`) // lets a DELETE in
-	exec(t, db, `DELETE FROM `+toast+` WHERE chunk_seq = 0`)
-	exec(t, db, `UPDATE pg_class SET relkind = 't' WHERE oid = '`+toast+`'::regclass`)
-	exec(t, db, `VACUUM `+toast) // TOAST is read although it is deleted
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, tx, `SET LOCAL allow_system_table_mods = on`)
+	exec(t, tx, `UPDATE pg_class SET relkind = 'r' WHERE oid = '`+toast+`'::regclass`)
+	exec(t, tx, `TRUNCATE `+toast) // after a DELETE the chunks are read until VACUUM, which a snapshot holds up
+	exec(t, tx, `UPDATE pg_class SET relkind = 't' WHERE oid = '`+toast+`'::regclass`)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := db.ExecContext(t.Context(), `SELECT payload::text FROM errand.jobs WHERE id = $1`, id); err == nil {
 		t.Fatal("the payload can still be read")
 	}
