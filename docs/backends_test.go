@@ -40,8 +40,8 @@ func TestCapabilities(t *testing.T) {
 	for _, m := range regexp.MustCompile("`(\\w+\\(ctx context[^`]+)`").FindAllStringSubmatch(table, -1) {
 		got = append(got, m[1])
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+\(ctx context.+)$`).FindAllStringSubmatch(read(t, "../queue/capability.go"), -1) {
-		want = append(want, m[1])
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+\(ctx context.+)$`).FindAllStringSubmatch(read(t, "../queue/driver/capability.go"), -1) {
+		want = append(want, strings.ReplaceAll(m[1], "queue.", ""))
 	}
 	slices.Sort(got)
 	slices.Sort(want)
@@ -55,7 +55,7 @@ func TestCapabilities(t *testing.T) {
 // for values that stand for several backends.
 func TestOptionalInterfaces(t *testing.T) {
 	capabilities := make(map[string][]string) // methods by interface
-	for _, m := range regexp.MustCompile(`(?ms)^type (\w+) interface \{\n(.*?)^\}`).FindAllStringSubmatch(read(t, "../queue/capability.go"), -1) {
+	for _, m := range regexp.MustCompile(`(?ms)^type (\w+) interface \{\n(.*?)^\}`).FindAllStringSubmatch(read(t, "../queue/driver/capability.go"), -1) {
 		for _, method := range regexp.MustCompile(`(?m)^\t(\w+)\(`).FindAllStringSubmatch(m[2], -1) {
 			capabilities[m[1]] = append(capabilities[m[1]], method[1])
 		}
@@ -75,10 +75,10 @@ func TestOptionalInterfaces(t *testing.T) {
 		slices.Sort(lacks)
 		comment := regexp.MustCompile(`(?m)((?:^//.*\n)+)type ` + typ + ` struct`).FindString(read(t, "../backend/"+file))
 		comment = strings.Join(strings.Fields(strings.ReplaceAll(comment, "\n//", "\n")), " ")
-		_, after, _ := strings.Cut(comment, "optional interface of package queue except for ")
+		_, after, _ := strings.Cut(comment, "optional interface of package driver except for ")
 		after, _, _ = strings.Cut(after, ". ")
 		var named []string
-		for _, m := range regexp.MustCompile(`\[queue\.(\w+)\]`).FindAllStringSubmatch(after, -1) {
+		for _, m := range regexp.MustCompile(`\[driver\.(\w+)\]`).FindAllStringSubmatch(after, -1) {
 			named = append(named, m[1])
 		}
 		slices.Sort(named)

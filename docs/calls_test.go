@@ -26,7 +26,7 @@ func TestCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	postgres := functionsIn(t, "../queue", "../backend/postgres", "../backend/internal/sqlkit")
+	postgres := functionsIn(t, "../queue", "../engine", "../backend/postgres", "../backend/internal/sqlkit")
 	sqlite := functionsIn(t, "../backend/sqlite", "../backend/sqlite/internal/writelock")
 	name := regexp.MustCompile("`([\\w.]+)`")
 	chains := 0
@@ -174,7 +174,7 @@ func TestLoops(t *testing.T) {
 			got = append(got, quoted(cells[1])...)
 		}
 	}
-	for name, f := range functionsIn(t, "../queue") {
+	for name, f := range functionsIn(t, "../engine") {
 		isStarted := strings.HasPrefix(name, "run.") && f.Type.Params.NumFields() > 0
 		if _, method, _ := strings.Cut(name, "."); isStarted && startsLoop(t, method) {
 			want = append(want, method)
@@ -212,7 +212,7 @@ func quoted(text string) (names []string) {
 // others.
 func startsLoop(t *testing.T, method string) bool {
 	t.Helper()
-	code := read(t, "../queue/worker.go")
+	code := read(t, "../engine/worker.go")
 	return strings.Contains(code, ".Go(func() { r."+method+"(") || strings.Contains(code, "\t\tr."+method+"(ctx, telling)")
 }
 

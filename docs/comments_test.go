@@ -15,7 +15,7 @@ import (
 // count.
 func TestComments(t *testing.T) {
 	files := 0
-	for _, root := range []string{"../queue", "../middleware", "../backend", "../internal", "../lab", "../ops", "../gateway"} {
+	for _, root := range []string{"../queue", "../engine", "../middleware", "../backend", "../internal", "../lab", "../ops", "../gateway"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err

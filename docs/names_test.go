@@ -51,7 +51,7 @@ func TestNamesOfTests(t *testing.T) {
 func goFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
-	for _, root := range []string{"../queue", "../backend", "../gateway", "."} {
+	for _, root := range []string{"../queue", "../engine", "../backend", "../gateway", "."} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() && strings.HasSuffix(path, ".go") {
 				files[path] = read(t, path)

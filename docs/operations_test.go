@@ -15,7 +15,7 @@ func TestLogMessages(t *testing.T) {
 	if !found || len(messages) < 5 {
 		t.Fatalf("found only %d messages", len(messages))
 	}
-	files, err := filepath.Glob("../queue/*.go")
+	files, err := filepath.Glob("../engine/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestLogMessages(t *testing.T) {
 	}
 	for _, m := range messages {
 		if !strings.Contains(code.String(), m[1]) {
-			t.Errorf("no message of queue/ has %q", m[1])
+			t.Errorf("no message of engine/ has %q", m[1])
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // claims and more, of which each finds one job or none.
 // Rule: a claim is for all clients of the group that wait with the same lease, under the name of
 // one client's worker. Its jobs are shared out, and one more statement gives those of other workers
-// to these ([queue.Reassigner]). So in the database each job has the name of the worker that runs
+// to these ([driver.Reassigner]). So in the database each job has the name of the worker that runs
 // it, and only that worker can extend and settle it. If there were fewer jobs than clients, the
 // next claim waits for a moment, in which more jobs come.
 // Ends: a backend that is no Reassigner has claims for one client each.

@@ -6,11 +6,12 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // cancel cancels jobs. A client that may not use all queues has to name one.
 func (q *request) cancel() (any, error) {
-	canceller, err := has[queue.Canceller](q.h.queue, "Canceller")
+	canceller, err := has[driver.Canceller](q.h.queue, "Canceller")
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,12 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/remote"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestIdleClients counts for idleFor, after the clients have started: workers claim twice before
@@ -86,7 +88,7 @@ func workers(ctx context.Context, t *testing.T, h http.Handler, i int) {
 		t.Error(err)
 		return
 	}
-	err = queue.Worker{Backend: q, Name: fmt.Sprint("w", i), Queues: []string{"q"}, Handler: fails, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
+	err = engine.Worker{Backend: q, Name: fmt.Sprint("w", i), Queues: []string{"q"}, Handler: fails, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 	if err != nil {
 		t.Error(err)
 	}
@@ -237,7 +239,7 @@ func TestSlowPayload(t *testing.T) {
 				q.err = nil
 			}
 		}
-		q.err = &queue.SlowError{Job: &queue.Job{ID: 7}, Delay: time.Second, Err: errors.New("slow")}
+		q.err = &driver.SlowError{Job: &queue.Job{ID: 7}, Delay: time.Second, Err: errors.New("slow")}
 		go func() { first <- send(h, "POST", "/v1/claim", claimOne("first", 0)) }()
 		time.Sleep(time.Millisecond)
 		go func() { second <- send(h, "POST", "/v1/claim", claimOne("second", time.Minute)) }()

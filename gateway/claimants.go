@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Claimants: workers of other languages.
@@ -148,7 +149,7 @@ func (c *claimants) isDue(now time.Time) bool {
 
 // take returns the reports of the claimants, and forgets those that are silent. fleet are the
 // records of all workers.
-func (c *claimants) take(now time.Time, fleet []queue.WorkerRecord) (reports []queue.WorkerReport) {
+func (c *claimants) take(now time.Time, fleet []queue.WorkerRecord) (reports []driver.WorkerReport) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent = now
@@ -168,9 +169,9 @@ func (c *claimants) take(now time.Time, fleet []queue.WorkerRecord) (reports []q
 		case w.reportsItself || now.Sub(w.first) < claimantGrace:
 		case !isSilent:
 			w.isKnown, w.Busy = true, len(w.held)
-			reports = append(reports, queue.WorkerReport{WorkerInfo: w.WorkerInfo, Age: max(now.Sub(w.first), 1), ClaimAge: max(now.Sub(w.claimed), 1)})
+			reports = append(reports, driver.WorkerReport{WorkerInfo: w.WorkerInfo, Age: max(now.Sub(w.first), 1), ClaimAge: max(now.Sub(w.claimed), 1)})
 		case w.isKnown && w.Busy == 0:
-			reports = append(reports, queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true})
+			reports = append(reports, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true})
 		}
 	}
 	return reports
@@ -178,9 +179,9 @@ func (c *claimants) take(now time.Time, fleet []queue.WorkerRecord) (reports []q
 
 // keepReported reports the claimants, and what their runs came to, until the gateway is closed.
 func (h *Handler) keepReported() {
-	fleet, _ := queue.As[queue.Fleet](h.queue)
+	fleet, _ := driver.As[driver.Fleet](h.queue)
 	counts := fleet
-	if _, ok := queue.As[queue.Statistician](h.queue); !ok {
+	if _, ok := driver.As[driver.Statistician](h.queue); !ok {
 		counts = nil
 	}
 	reporting := failing{what: "reporting claimants"}
@@ -203,7 +204,7 @@ func (h *Handler) keepReported() {
 }
 
 // reportClaimants reports the claimants once, and what their runs came to.
-func (h *Handler) reportClaimants(fleet, counts queue.Fleet, now time.Time) error {
+func (h *Handler) reportClaimants(fleet, counts driver.Fleet, now time.Time) error {
 	ctx, cancel := h.upkeepContext()
 	defer cancel()
 	var all []queue.WorkerRecord
@@ -257,7 +258,7 @@ func (h *Handler) noteSettled(outcomes []queue.Outcome, left []wire.Held) {
 // find returns the job of an outcome that a different gateway has given to the claimant, if it is
 // dead now.
 func (h *Handler) find(o queue.Outcome) *given {
-	inspector, ok := queue.As[queue.Inspector](h.queue)
+	inspector, ok := driver.As[driver.Inspector](h.queue)
 	if !ok || o.Action != queue.Dead && o.Action != queue.Retry {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/remote"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
@@ -179,7 +180,7 @@ func TestClaimantReportsItself(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- queue.Worker{Backend: backend, Queues: []string{"q"}, Name: "go-1", Logger: slog.New(slog.DiscardHandler),
+			ended <- engine.Worker{Backend: backend, Queues: []string{"q"}, Name: "go-1", Logger: slog.New(slog.DiscardHandler),
 				Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return queue.Discard(nil) })}.Run(ctx)
 		}()
 		time.Sleep(5 * time.Second)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // told is the body of an error; embedded by this name, it leaves the name Error to the method.
@@ -51,7 +52,7 @@ func (h *Handler) explain(err error) *apiError {
 	if i, ok := errors.AsType[*queue.InvalidError](err); ok {
 		return invalid(jsonName(i.Field), "%s", i.Problem)
 	}
-	if s, ok := errors.AsType[*queue.SlowError](err); ok {
+	if s, ok := errors.AsType[*driver.SlowError](err); ok {
 		e := failed(wire.CodeSlow, "payload not read in time, job released")
 		e.Job, e.Delay, e.logged = s.Job.ID, s.Delay, err
 		return e

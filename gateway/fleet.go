@@ -7,12 +7,13 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // workers returns the workers that have reported themselves and serve only queues that the client
 // may use.
 func (q *request) workers() (any, error) {
-	fleet, err := has[queue.Fleet](q.h.queue, "Fleet")
+	fleet, err := has[driver.Fleet](q.h.queue, "Fleet")
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ const defaultRuns = 100
 
 // runs returns the jobs that workers hold, of the queues that the client may use.
 func (q *request) runs() (any, error) {
-	fleet, err := has[queue.Fleet](q.h.queue, "Fleet")
+	fleet, err := has[driver.Fleet](q.h.queue, "Fleet")
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (q *request) runs() (any, error) {
 
 // rules returns the rules of the queues that the client may use, and the paused kinds.
 func (q *request) rules() (any, error) {
-	ruler, err := has[queue.Ruler](q.h.queue, "Ruler")
+	ruler, err := has[driver.Ruler](q.h.queue, "Ruler")
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (q *request) rules() (any, error) {
 		return nil, err
 	}
 	var paused []string
-	if pauser, ok := queue.As[queue.Pauser](q.h.queue); ok {
+	if pauser, ok := driver.As[driver.Pauser](q.h.queue); ok {
 		paused, err = pauser.PausedKinds(ctx)
 	}
 	rules = slices.DeleteFunc(rules, func(r queue.Rule) bool { return !q.access.mayUse(r.Queue) })

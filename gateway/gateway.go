@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Options configure [New]. Authorize or Tokens are required.
@@ -68,14 +70,14 @@ type Handler struct {
 	mux        *http.ServeMux
 	name       string // of this gateway, for the backend
 	answers    *answers
-	reassigner queue.Reassigner // nil: the backend is none
+	reassigner driver.Reassigner // nil: the backend is none
 	deaths     deaths
 	rates      struct{ requests, enqueued rates }
 	settles    atomic.Int64 // how often clients have settled jobs
 	pauses     pauses
 	reports    reports
 	claimants  claimants
-	ledger     *queue.Ledger
+	ledger     *engine.Ledger
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -95,7 +97,7 @@ type Handler struct {
 // the gateway reclaims jobs, fires schedules and prunes, as a worker does, because workers behind
 // it cannot.
 func New(q queue.Queue, o Options) (*Handler, error) {
-	if _, ok := queue.As[queue.Queue](q); !ok {
+	if _, ok := driver.As[queue.Queue](q); !ok {
 		return nil, &queue.InvalidError{Field: "Queue", Problem: "nil"}
 	}
 	if o.Authorize == nil && len(o.Tokens) == 0 {
@@ -118,8 +120,8 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 		queue: q, options: o, tokens: tokens, mux: http.NewServeMux(), name: "gateway-" + rand.Text(), answers: newAnswers(),
 		groups: make(map[string]*group), lookouts: make(map[string]*lookout),
 	}
-	h.ledger = queue.NewLedger(h.name, o.Logger)
-	h.reassigner, _ = queue.As[queue.Reassigner](q)
+	h.ledger = engine.NewLedger(h.name, o.Logger)
+	h.reassigner, _ = driver.As[driver.Reassigner](q)
 	h.rates.requests.perSecond, h.rates.enqueued.perSecond = o.MaxRequests, o.MaxEnqueued
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.draining, h.drain = context.WithCancel(h.ctx)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // A group is the clients that want jobs of the same queues and kinds. Its problem: a thousand
@@ -264,7 +265,7 @@ func (g *group) deliver(b *batch, shares [][]*queue.Job) (isShort bool) {
 func (g *group) fail(b *batch, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, isSlow := errors.AsType[*queue.SlowError](err)
+	_, isSlow := errors.AsType[*driver.SlowError](err)
 	g.answerIf(func(c *client) (claims, bool) {
 		return claims{err: err}, c == b.clients[0] || !isSlow && c.arrival <= b.arrivals
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const secret = "a secret that only tests know"
@@ -209,7 +210,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-func (c *counting) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+func (c *counting) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
 	c.reports.Add(1)
 	if c.failing.Add(-1) >= 0 {
 		return errors.New("no connection")

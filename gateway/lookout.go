@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // announcementLasts is how long an announcement of Sleep counts here: half of the minute for which
@@ -22,7 +22,7 @@ type lookout struct {
 	h       *Handler
 	name    string // of the worker that the backend wakes
 	queues  []string
-	waiter  queue.Waiter // nil: the backend cannot wake
+	waiter  driver.Waiter // nil: the backend cannot wake
 	canWake atomic.Bool
 	isDeaf  atomic.Bool     // the backend could wake, but cannot at the moment
 	ctx     context.Context // ends with the lookout
@@ -46,7 +46,7 @@ func (h *Handler) lookoutOf(queues []string) *lookout {
 		h.drawn++
 		l = &lookout{h: h, name: fmt.Sprintf("%s-%d", h.name, h.drawn), queues: queues}
 		l.ctx, l.end = context.WithCancel(h.ctx)
-		l.waiter, _ = queue.As[queue.Waiter](h.queue)
+		l.waiter, _ = driver.As[driver.Waiter](h.queue)
 		if l.waiter != nil {
 			l.canWake.Store(true)
 			h.running.Go(l.listen)
@@ -73,7 +73,7 @@ func (l *lookout) listen() {
 // checkListen asks each second whether the backend hears of jobs, if it can tell, until ctx ends.
 // Meanwhile the gateway polls, and no client waits to be woken.
 func (l *lookout) checkListen(ctx context.Context) {
-	checker, ok := queue.As[queue.ListenChecker](l.h.queue)
+	checker, ok := driver.As[driver.ListenChecker](l.h.queue)
 	if !ok {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // enqueue writes jobs.
@@ -329,11 +330,11 @@ func (q *request) settle() (any, error) {
 	lost, err := q.h.queue.Settle(ctx, nil, outcomes...)
 	q.h.settles.Add(1)
 	answer := wire.SettleAnswer{Lost: heldOf(lost)}
-	if locked, ok := errors.AsType[*queue.LockedError](err); ok {
+	if locked, ok := errors.AsType[*driver.LockedError](err); ok {
 		answer.Locked = heldOf(locked.Jobs)
 		err = nil
 	}
-	if partial, ok := errors.AsType[*queue.PartialError](err); ok {
+	if partial, ok := errors.AsType[*driver.PartialError](err); ok {
 		answer.Locked = heldOf(partial.Jobs)
 		err = nil
 	}
@@ -346,7 +347,7 @@ func (q *request) settle() (any, error) {
 
 // progress records progress.
 func (q *request) progress() (any, error) {
-	keeper, err := has[queue.ResultKeeper](q.h.queue, "ResultKeeper")
+	keeper, err := has[driver.ResultKeeper](q.h.queue, "ResultKeeper")
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // partial is a backend of which a part has failed: it settles all jobs but the first.
@@ -16,7 +17,7 @@ type partial struct{ *memory.Queue }
 
 func (p partial) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	lost, err = p.Queue.Settle(ctx, db, outcomes[1:]...)
-	return lost, errors.Join(err, &queue.PartialError{Jobs: []*queue.Job{outcomes[0].Job}, Err: errors.New("down")})
+	return lost, errors.Join(err, &driver.PartialError{Jobs: []*queue.Job{outcomes[0].Job}, Err: errors.New("down")})
 }
 
 // TestSettledInPart: the client sends those outcomes again that the backend has not recorded.

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // pausePoll is how often the gateway reads which kinds are paused where the backend does not say
@@ -35,7 +35,7 @@ func (p *pauses) without(kinds []string) (left []string, isPaused bool) {
 
 // watchPauses keeps h.pauses up to date until the gateway is closed.
 func (h *Handler) watchPauses() {
-	pauser, ok := queue.As[queue.Pauser](h.queue)
+	pauser, ok := driver.As[driver.Pauser](h.queue)
 	if !ok {
 		return
 	}
@@ -72,7 +72,7 @@ func (h *Handler) watchPauses() {
 }
 
 // readPauses reads which kinds are paused. If some are resumed, the groups claim again.
-func (h *Handler) readPauses(p queue.Pauser) error {
+func (h *Handler) readPauses(p driver.Pauser) error {
 	ctx, cancel := context.WithTimeout(h.ctx, callTimeout)
 	defer cancel()
 	kinds, err := p.PausedKinds(ctx)
@@ -92,7 +92,7 @@ func (h *Handler) readPauses(p queue.Pauser) error {
 // unpaused returns kinds without the paused ones. isPaused says that none is left, though there
 // were some. The first claim does not wait for watchPauses to have read them.
 func (h *Handler) unpaused(kinds []string) (left []string, isPaused bool, err error) {
-	if pauser, ok := queue.As[queue.Pauser](h.queue); ok && len(kinds) > 0 && h.pauses.kinds.Load() == nil {
+	if pauser, ok := driver.As[driver.Pauser](h.queue); ok && len(kinds) > 0 && h.pauses.kinds.Load() == nil {
 		err = h.readPauses(pauser)
 	}
 	left, isPaused = h.pauses.without(kinds)

@@ -8,11 +8,12 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // jobs returns a page of jobs.
 func (q *request) jobs() (any, error) {
-	inspector, err := has[queue.Inspector](q.h.queue, "Inspector")
+	inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ const (
 )
 
 // pageOf lists jobs as Jobs does, but ends the page after pageBytes.
-func pageOf(ctx context.Context, i queue.Inspector, f queue.Filter) (page []queue.Record, next int64, err error) {
+func pageOf(ctx context.Context, i driver.Inspector, f queue.Filter) (page []queue.Record, next int64, err error) {
 	if f, err = f.Checked(); err != nil {
 		return nil, 0, err
 	}
@@ -78,7 +79,7 @@ var errNoJob = failed(wire.CodeNotFound, "no such job")
 
 // record returns the job that the path names.
 func (q *request) record(ctx context.Context) (r queue.Record, err error) {
-	inspector, err := has[queue.Inspector](q.h.queue, "Inspector")
+	inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
 	if err != nil {
 		return r, err
 	}
@@ -112,7 +113,7 @@ func (q *request) job() (any, error) {
 
 // result returns what is known of a job that somebody waits for.
 func (q *request) result() (any, error) {
-	keeper, err := has[queue.ResultKeeper](q.h.queue, "ResultKeeper")
+	keeper, err := has[driver.ResultKeeper](q.h.queue, "ResultKeeper")
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,7 @@ func (q *request) result() (any, error) {
 
 // counts returns the number of jobs of each queue that the client may use.
 func (q *request) counts() (any, error) {
-	inspector, err := has[queue.Inspector](q.h.queue, "Inspector")
+	inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
 	if err != nil {
 		return nil, err
 	}
@@ -149,15 +150,15 @@ func (q *request) counts() (any, error) {
 
 // backlogs returns the queues with due jobs that wait, of those that the client may use.
 func (q *request) backlogs() (any, error) {
-	backlogger, err := has[queue.Backlogger](q.h.queue, "Backlogger")
+	backlogger, err := has[driver.Backlogger](q.h.queue, "Backlogger")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()
 	backlogs, err := backlogger.Backlogs(ctx)
-	backlogs = slices.DeleteFunc(backlogs, func(b queue.Backlog) bool { return !q.access.mayUse(b.Queue) })
-	return wire.BacklogsAnswer{Backlogs: append([]queue.Backlog{}, backlogs...)}, err
+	backlogs = slices.DeleteFunc(backlogs, func(b driver.Backlog) bool { return !q.access.mayUse(b.Queue) })
+	return wire.BacklogsAnswer{Backlogs: append([]driver.Backlog{}, backlogs...)}, err
 }
 
 // check says whether the gateway can serve: it asks the database, if the backend can do that.
@@ -165,7 +166,7 @@ func (q *request) check() (any, error) {
 	if q.h.isDraining() {
 		return nil, errDraining
 	}
-	checker, ok := queue.As[queue.Checker](q.h.queue)
+	checker, ok := driver.As[driver.Checker](q.h.queue)
 	if !ok {
 		return wire.CheckAnswer{}, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Reports of workers.
@@ -72,7 +73,7 @@ type reportBatch struct {
 
 // clientReport is a report that waits to be written.
 type clientReport struct {
-	queue.WorkerReport
+	driver.WorkerReport
 	q       *request
 	written chan struct{} // closed when err is valid
 	err     error
@@ -130,7 +131,7 @@ func (b *reportBatch) hurry() {
 }
 
 // sizeOfReport returns how many bytes of text a report has.
-func sizeOfReport(r queue.WorkerReport) int {
+func sizeOfReport(r driver.WorkerReport) int {
 	size := len(r.Name) + len(r.Host) + len(r.Version) + len(r.ClaimError)
 	for _, names := range [][]string{r.Queues, r.Kinds} {
 		for _, name := range names {
@@ -170,7 +171,7 @@ func (s *reports) take(b *reportBatch) []*clientReport {
 
 // writeReports writes a batch when it is time to, whether or not the client that came first still
 // waits.
-func (h *Handler) writeReports(fleet queue.Fleet, b *reportBatch) {
+func (h *Handler) writeReports(fleet driver.Fleet, b *reportBatch) {
 	defer close(b.written)
 	b.await(h.draining.Done())
 	ctx, cancel := context.WithTimeout(context.Background(), reportPatience)
@@ -182,7 +183,7 @@ func (h *Handler) writeReports(fleet queue.Fleet, b *reportBatch) {
 
 // writeInParts writes reports in one call. It repeats a call that has failed in two halves. It
 // returns how many reports were not written, and one of the errors.
-func writeInParts(ctx context.Context, fleet queue.Fleet, all []*clientReport) (failed int, err error) {
+func writeInParts(ctx context.Context, fleet driver.Fleet, all []*clientReport) (failed int, err error) {
 	if len(all) == 0 {
 		return 0, nil
 	}
@@ -222,10 +223,10 @@ func middle(part []*clientReport) int {
 }
 
 // writePart writes reports in one call.
-func writePart(ctx context.Context, fleet queue.Fleet, part []*clientReport, timeout time.Duration) error {
+func writePart(ctx context.Context, fleet driver.Fleet, part []*clientReport, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	reports := make([]queue.WorkerReport, len(part))
+	reports := make([]driver.WorkerReport, len(part))
 	for i, c := range part {
 		reports[i] = c.WorkerReport
 	}
@@ -234,7 +235,7 @@ func writePart(ctx context.Context, fleet queue.Fleet, part []*clientReport, tim
 
 // writeReport writes a report together with those of other clients. An error of the backend is in
 // the log already.
-func (q *request) writeReport(fleet queue.Fleet, r queue.WorkerReport) error {
+func (q *request) writeReport(fleet driver.Fleet, r driver.WorkerReport) error {
 	c := &clientReport{WorkerReport: r, q: q, written: make(chan struct{}), err: errUnwritten}
 	b, isFirst := q.h.reports.add(c)
 	if isFirst {
@@ -256,7 +257,7 @@ func (q *request) writeReport(fleet queue.Fleet, r queue.WorkerReport) error {
 
 // report records what a worker tells about itself.
 func (q *request) report() (any, error) {
-	fleet, err := has[queue.Fleet](q.h.queue, "Fleet")
+	fleet, err := has[driver.Fleet](q.h.queue, "Fleet")
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // reporters are clients that report workers.
@@ -55,7 +56,7 @@ func (r *reporters) useUp() {
 }
 
 // names returns the names of the workers in the backend.
-func names(t *testing.T, fleet queue.Fleet) (names []string) {
+func names(t *testing.T, fleet driver.Fleet) (names []string) {
 	t.Helper()
 	all, err := fleet.Workers(t.Context())
 	if err != nil {
@@ -188,8 +189,8 @@ type refusing struct {
 	refuse func(ctx context.Context) error
 }
 
-func (q *refusing) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
-	if slices.ContainsFunc(reports, func(r queue.WorkerReport) bool { return r.Name == "bad" }) {
+func (q *refusing) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
+	if slices.ContainsFunc(reports, func(r driver.WorkerReport) bool { return r.Name == "bad" }) {
 		q.reports.Add(1)
 		return q.refuse(ctx)
 	}
@@ -265,7 +266,7 @@ func TestReportsInOrder(t *testing.T) {
 		q := &refusing{counting: newCounting()}
 		q.refuse = func(ctx context.Context) error {
 			time.Sleep(300 * time.Millisecond)
-			return q.counting.ReportWorkers(ctx, queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "bad"}})
+			return q.counting.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "bad"}})
 		}
 		r := &reporters{T: t, h: open(t, q, gateway.Options{})}
 		defer r.h.Close()
@@ -273,7 +274,7 @@ func TestReportsInOrder(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
 		q.refuse = func(ctx context.Context) error {
-			return q.counting.ReportWorkers(ctx, queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "bad"}, Stopped: true})
+			return q.counting.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "bad"}, Stopped: true})
 		}
 		r.report(wire.ReportRequest{Name: "bad", Stopped: true}, r.written(290*time.Millisecond))
 		r.running.Wait()
@@ -289,7 +290,7 @@ type reportLog struct {
 	calls []int
 }
 
-func (q *reportLog) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+func (q *reportLog) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
 	q.calls = append(q.calls, len(reports))
 	return q.Queue.ReportWorkers(ctx, reports...)
 }

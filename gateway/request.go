@@ -19,6 +19,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // request is one call of the API.
@@ -269,7 +270,7 @@ func writeError(w http.ResponseWriter, e *apiError) {
 
 // has returns the backend's capability T. The error says that it has not.
 func has[T any](q queue.Queue, name string) (T, error) {
-	c, ok := queue.As[T](q)
+	c, ok := driver.As[T](q)
 	if !ok {
 		return c, failed(wire.CodeNotSupported, "the gateway's backend is no %s", name)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -24,8 +25,8 @@ const (
 // gateway is closed: it reclaims expired jobs and fires schedules. keepPruned does the rest.
 // Several gateways, and workers beside them, may do so at once.
 func (h *Handler) keepUp() {
-	reclaimer, _ := queue.As[queue.Reclaimer](h.queue)
-	runner, _ := queue.As[queue.ScheduleRunner](h.queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](h.queue)
+	runner, _ := driver.As[driver.ScheduleRunner](h.queue)
 	reclaim, fire := time.NewTimer(h.options.Reclaim), time.NewTimer(0)
 	reclaiming, firing := failing{what: "reclaim"}, failing{what: "firing schedules"}
 	for {
@@ -46,7 +47,7 @@ func (h *Handler) keepUp() {
 // keepPruned prunes until the gateway is closed, and drops the groups that nobody uses. A prune may
 // take long, and neither expired jobs nor schedules wait for it.
 func (h *Handler) keepPruned() {
-	pruner, _ := queue.As[queue.Pruner](h.queue)
+	pruner, _ := driver.As[driver.Pruner](h.queue)
 	pruning := failing{what: "prune"}
 	ticker := time.NewTicker(pruneInterval)
 	defer ticker.Stop()
@@ -96,7 +97,7 @@ func (h *Handler) upkeepContext() (context.Context, context.CancelFunc) {
 }
 
 // reclaimAll reclaims all jobs whose leases have expired.
-func (h *Handler) reclaimAll(r queue.Reclaimer) (err error) {
+func (h *Handler) reclaimAll(r driver.Reclaimer) (err error) {
 	if r == nil {
 		return nil
 	}
@@ -107,7 +108,7 @@ func (h *Handler) reclaimAll(r queue.Reclaimer) (err error) {
 		err = cmp.Or(failed, err)
 		h.deaths.note(jobs)
 		h.ledger.Reclaimed(jobs...)
-		_, isPartial := errors.AsType[*queue.PartialError](failed)
+		_, isPartial := errors.AsType[*driver.PartialError](failed)
 		if failed != nil && !isPartial || len(jobs) < maxReclaim {
 			return err
 		}
@@ -116,7 +117,7 @@ func (h *Handler) reclaimAll(r queue.Reclaimer) (err error) {
 
 // fire enqueues the jobs of schedules whose tick has come. It returns after how long to do so
 // again.
-func (h *Handler) fire(r queue.ScheduleRunner) (again time.Duration, err error) {
+func (h *Handler) fire(r driver.ScheduleRunner) (again time.Duration, err error) {
 	if r == nil {
 		return time.Hour, nil
 	}
@@ -134,7 +135,7 @@ func (h *Handler) fire(r queue.ScheduleRunner) (again time.Duration, err error) 
 }
 
 // prune removes ended jobs after their retention, as many as it can in the time of one call.
-func (h *Handler) prune(p queue.Pruner) error {
+func (h *Handler) prune(p driver.Pruner) error {
 	if p == nil {
 		return nil
 	}

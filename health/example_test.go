@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/health"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -31,7 +32,7 @@ func ExampleReady() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- queue.Worker{Backend: watched, Handler: handler}.Run(ctx) }()
+	go func() { ended <- engine.Worker{Backend: watched, Handler: handler}.Run(ctx) }()
 	<-handled
 	fmt.Print(probe(mux, "/ready"))
 

@@ -13,8 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/health"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -210,7 +212,7 @@ func TestClaims(t *testing.T) {
 		f.claim = func() error { return context.Canceled }
 		claim()
 		wantAnswer(t, "after a claim that was given up", h, "503 not ready: the worker's claims fail")
-		f.claim = func() error { return &queue.SlowError{Job: new(queue.Job), Err: boom} }
+		f.claim = func() error { return &driver.SlowError{Job: new(queue.Job), Err: boom} }
 		claim()
 		wantAnswer(t, "after a claim that could not read a payload", h, "200 ready")
 	})
@@ -221,7 +223,7 @@ func TestWatchedWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queuetest.New(queuetest.Options{})
 		watched := health.Watch(q)
-		if _, ok := queue.As[queue.Waiter](watched); !ok {
+		if _, ok := driver.As[driver.Waiter](watched); !ok {
 			t.Fatal("As finds no Waiter in a Watched")
 		}
 		started := make(chan time.Time, 1)
@@ -231,7 +233,7 @@ func TestWatchedWorker(t *testing.T) {
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- queue.Worker{Backend: watched, Handler: handler}.Run(ctx) }()
+		go func() { ended <- engine.Worker{Backend: watched, Handler: handler}.Run(ctx) }()
 		time.Sleep(time.Second)
 		at := time.Now()
 		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "k"}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 // question that the driver does not end at Timeout stays under way, in one goroutine and on one
 // connection, and requests are answered with 503 meanwhile.
 type Readiness struct {
-	// Queue is the backend, or an Enqueuer around it: [queue.As] must find a [queue.Checker] in it.
+	// Queue is the backend, or an Enqueuer around it: [driver.As] must find a [driver.Checker] in it.
 	Queue queue.Enqueuer
 	// Workers are the backends of this process's workers, as [Watch] returns them. nil means that
 	// claims do not count.
@@ -78,9 +79,9 @@ func (h *Readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // problem returns why the program is not ready, or "". err is the cause, or nil.
 func (h *Readiness) problem(ctx context.Context) (reason string, err error) {
-	checker, ok := queue.As[queue.Checker](h.Queue)
+	checker, ok := driver.As[driver.Checker](h.Queue)
 	if !ok {
-		return "the queue cannot be checked", fmt.Errorf("%T is no queue.Checker", h.Queue)
+		return "the queue cannot be checked", fmt.Errorf("%T is no driver.Checker", h.Queue)
 	}
 	timeout := cmp.Or(h.Timeout, defaultTimeout)
 	err = h.current(checker, timeout).wait(ctx, timeout)
@@ -104,7 +105,7 @@ func (h *Readiness) problem(ctx context.Context) (reason string, err error) {
 
 // current returns the question to the database that is under way, or whose answer is still valid.
 // If there is none, it begins one.
-func (h *Readiness) current(checker queue.Checker, timeout time.Duration) *check {
+func (h *Readiness) current(checker driver.Checker, timeout time.Duration) *check {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c := h.latest; c != nil && (!c.hasEnded() || time.Since(c.ended) < validFor) {

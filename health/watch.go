@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // patience is for how long a worker's claims may fail before its program is not ready: a single
@@ -14,7 +15,8 @@ import (
 const patience = 15 * time.Second
 
 // Watched is the backend of a worker that remembers how its claims went. Each call goes on to the
-// backend that [Watch] was given, whose capabilities [queue.As] finds. It may be used concurrently.
+// backend that [Watch] was given, whose capabilities [driver.As] finds. It may be used
+// concurrently.
 type Watched struct {
 	next queue.Consumer
 
@@ -24,11 +26,11 @@ type Watched struct {
 	err     error     // of the last claim that failed since
 }
 
-// Watch returns a backend for [queue.Worker] whose claims a [Readiness] looks at:
+// Watch returns a backend for [engine.Worker] whose claims a [Readiness] looks at:
 //
 //	watched := health.Watch(q)
 //	mux.Handle("/ready", health.Ready(q, watched))
-//	err := queue.Worker{Backend: watched, Handler: handler}.Run(ctx)
+//	err := engine.Worker{Backend: watched, Handler: handler}.Run(ctx)
 //
 // The program is ready once the first claim has succeeded, and until claims have failed for 15 s. A
 // worker that does not claim is ready: its slots may be full, or all its kinds paused. Give each
@@ -60,7 +62,7 @@ func (w *Watched) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	return w.next.Settle(ctx, db, outcomes...)
 }
 
-// Unwrap returns the backend, for [queue.As].
+// Unwrap returns the backend, for [driver.As].
 func (w *Watched) Unwrap() queue.Consumer { return w.next }
 
 // note records how a claim went. One that its caller gave up says nothing, and one that could not
@@ -72,7 +74,7 @@ func (w *Watched) note(err error) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, isSlow := errors.AsType[*queue.SlowError](err); err == nil || isSlow {
+	if _, isSlow := errors.AsType[*driver.SlowError](err); err == nil || isSlow {
 		w.last, w.failing, w.err = now, time.Time{}, nil
 		return
 	}

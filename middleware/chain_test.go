@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
@@ -159,7 +160,7 @@ func TestWholeChain(t *testing.T) {
 		}
 		cancel()
 	}()
-	err = queue.Worker{Backend: b.q, Logger: quiet, Handler: queue.Chain(mux,
+	err = engine.Worker{Backend: b.q, Logger: quiet, Handler: queue.Chain(mux,
 		middleware.Log(quiet),
 		middleware.Retry(middleware.OnType[*queue.PanicError](3)),
 		middleware.Backoff(middleware.Fixed{Base: time.Millisecond}),

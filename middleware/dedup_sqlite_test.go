@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
@@ -48,7 +49,7 @@ func ExampleSQLDedup_sqlite() {
 	}
 	chain := queue.Chain(mux, middleware.Tx(db, q, middleware.TxOptions{}),
 		middleware.Dedup(seen, 24*time.Hour, func(job *queue.Job) string { return job.Kind + string(job.Payload) }))
-	if err := (queue.Worker{Backend: q, Handler: chain, Concurrency: 1}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: chain, Concurrency: 1}).Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output: reminding customer 7
@@ -240,7 +241,7 @@ func workFile(ctx context.Context, db *sql.DB, q *sqlite.Backend, name string) e
 		}
 	}()
 	h := payByKey(db, q, time.Hour, handle)
-	return queue.Worker{Backend: q, Queues: []string{name}, Handler: h, Concurrency: 4, Logger: quiet}.Run(ctx)
+	return engine.Worker{Backend: q, Queues: []string{name}, Handler: h, Concurrency: 4, Logger: quiet}.Run(ctx)
 }
 
 // dedupChild tells this binary that it is a process of TestSQLDedupSQLiteProcesses: its queue, the

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
@@ -172,7 +173,7 @@ func TestMemoryDedupTakesNoSlots(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		slow := middleware.Dedup(&middleware.MemoryDedup{}, time.Hour, func(job *queue.Job) string { return job.Kind })
-		w := queue.Worker{Backend: q, Concurrency: 4, Logger: quiet, Handler: slow(queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
+		w := engine.Worker{Backend: q, Concurrency: 4, Logger: quiet, Handler: slow(queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			if job.Kind == "other" {
 				cancel()
 				return nil

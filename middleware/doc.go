@@ -1,4 +1,4 @@
-// Package middleware holds what may stand between a [queue.Worker] and its handlers. Each piece is
+// Package middleware holds what may stand between a [engine.Worker] and its handlers. Each piece is
 // a [queue.Middleware], or makes one. [queue.Chain] joins them, the first outermost:
 //
 //	handler := queue.Chain(mux,
@@ -7,7 +7,7 @@
 //		middleware.Backoff(middleware.Exponential{Cap: 10 * time.Minute}),
 //		middleware.Timeout(30*time.Second),
 //	)
-//	err := queue.Worker{Backend: q, Handler: handler}.Run(ctx)
+//	err := engine.Worker{Backend: q, Handler: handler}.Run(ctx)
 //
 // A piece can also stand around the handler of a single kind:
 //

@@ -142,10 +142,10 @@ func (c *Encrypt) Handler(next queue.Handler) queue.Handler {
 //		opened, err = compress.Open(opened)
 //	}
 //
-// The error says whether the job has no payload, as a reclaimed job of [queue.Worker].OnDead and an
-// observer's records, or is not encrypted (but see AllowPlain, with which Open returns both as they
-// are), names a key that c does not have, or does not open with its key. Open changes nothing of
-// job.
+// The error says whether the job has no payload, as a reclaimed job of [engine.Worker].OnDead and
+// an observer's records, or is not encrypted (but see AllowPlain, with which Open returns both as
+// they are), names a key that c does not have, or does not open with its key. Open changes nothing
+// of job.
 func (c *Encrypt) Open(job *queue.Job) (*queue.Job, error) {
 	c.mustBeMade()
 	return openJob(job, c.open)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -136,7 +137,7 @@ func work(ctx context.Context, db *sql.DB, q queue.Queue, h queue.Handler) {
 			}
 		}
 	}()
-	if err := (queue.Worker{Backend: q, Handler: h}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: h}).Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }

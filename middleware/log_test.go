@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -205,14 +206,14 @@ func TestLogOnce(t *testing.T) {
 		if err := q.Enqueue(t.Context(), nil, &queue.Job{Kind: "changed", Queue: "changed"}); err != nil {
 			t.Fatal(err)
 		}
-		work := func(w queue.Worker) {
+		work := func(w engine.Worker) {
 			ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer stop()
 			if err := w.Run(ctx); err != nil {
 				t.Error(err)
 			}
 		}
-		work(queue.Worker{Backend: q, Logger: logger, Handler: queue.Chain(mux, middleware.Log(logger))})
+		work(engine.Worker{Backend: q, Logger: logger, Handler: queue.Chain(mux, middleware.Log(logger))})
 		once := make(map[any]int)
 		for _, rec := range basicRecords(t, text) {
 			once[rec["kind"]]++
@@ -221,7 +222,7 @@ func TestLogOnce(t *testing.T) {
 			t.Errorf("records: got %v, want %v; the log:\n%s", once, want, text)
 		}
 		text.Reset()
-		work(queue.Worker{Backend: q, Logger: logger, Handler: mux, Queues: []string{"changed"}})
+		work(engine.Worker{Backend: q, Logger: logger, Handler: mux, Queues: []string{"changed"}})
 		records := basicRecords(t, text)
 		if len(records) != 2 || records[0]["msg"] != "errand: job failed" || records[1]["msg"] != "errand: job is dead" {
 			t.Errorf("a failure that became a death outside of Log: got %v, want both", records)

@@ -16,8 +16,10 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -94,7 +96,7 @@ func ExampleEncrypt_Open_onDead() {
 	mux := queue.NewMux()
 	refuse := func(context.Context, *queue.Job, Invoice) error { return queue.Discard(errors.New("no such bank")) }
 	pay.Handle(mux, refuse, secret.Handler)
-	worker := queue.Worker{
+	worker := engine.Worker{
 		Backend: q, Handler: mux, Logger: slog.New(slog.DiscardHandler),
 		OnDead: func(ctx context.Context, job *queue.Job, cause error) {
 			alert(ctx, job, cause)
@@ -152,7 +154,7 @@ func TestOpenRecords(t *testing.T) {
 		if err := queue.ChainEnqueuer(q, compress.Enqueuer, before.Enqueuer).Enqueue(t.Context(), nil, job); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		inspector, _ := queue.As[queue.Inspector](q)
+		inspector, _ := driver.As[driver.Inspector](q)
 		record, ok, err := inspector.Job(t.Context(), job.ID)
 		if err != nil || !ok {
 			t.Fatalf("%s: record: %v, %v", name, ok, err)

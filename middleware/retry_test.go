@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -246,7 +247,7 @@ func TestShutdownThroughChain(t *testing.T) {
 		logger, _ := basicLog(slog.LevelError)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := queue.Worker{Backend: q, Grace: time.Second, Logger: logger, Handler: queue.Chain(waiting,
+		err := engine.Worker{Backend: q, Grace: time.Second, Logger: logger, Handler: queue.Chain(waiting,
 			middleware.Log(logger), middleware.Retry(), middleware.Backoff(middleware.Fixed{}),
 			middleware.Recover, middleware.Timeout(time.Hour))}.Run(ctx)
 		if err != nil {

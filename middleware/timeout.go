@@ -10,7 +10,7 @@ import (
 )
 
 // Timeout gives the handler a context that ends after d, with the cause [context.DeadlineExceeded].
-// The Timeout of [queue.Worker] and [queue.Kind] covers the whole chain; this one covers what is
+// The Timeout of [engine.Worker] and [queue.Kind] covers the whole chain; this one covers what is
 // inside of it, and its error says that time ran out.
 //
 // If the handler returns an error after that deadline, errors.Is finds context.DeadlineExceeded in

@@ -11,6 +11,7 @@ import (
 	"github.com/errandhq/errand/internal/chainfault"
 	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TxOptions configure [Tx]. The zero value works.
@@ -57,7 +58,7 @@ type TxOptions struct {
 //
 // SQLite has one write lock. One handler runs at a time there, whatever the worker's Concurrency;
 // the others wait for their turn within their Timeout. Between handlers the worker extends its
-// leases ([queue.TxBeginner]), so handlers that take less than a third of the lease lose none.
+// leases ([driver.TxBeginner]), so handlers that take less than a third of the lease lose none.
 //
 // SQLite may end a transaction itself while the handler runs: when a writing statement is
 // interrupted, or the disk is full. Then the job is not completed, and Tx returns an error whatever
@@ -69,7 +70,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 	if db == nil {
 		panic("middleware: Tx: db is nil")
 	}
-	if _, ok := queue.As[queue.Consumer](q); !ok {
+	if _, ok := driver.As[queue.Consumer](q); !ok {
 		panic("middleware: Tx: q is nil")
 	}
 	return func(next queue.Handler) queue.Handler {
@@ -157,7 +158,7 @@ type openTx struct {
 
 // begin begins a transaction. If the queue's writers take turns, it waits for its turn.
 func begin(ctx context.Context, db *sql.DB, q queue.Consumer, o *sql.TxOptions) (openTx, error) {
-	b, ok := queue.As[queue.TxBeginner](q)
+	b, ok := driver.As[driver.TxBeginner](q)
 	if !ok {
 		return beginOnServer(ctx, db, o)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -101,7 +102,7 @@ func TestTxInMemoryWorker(t *testing.T) {
 		}
 		return nil
 	}), txWays(t, q)["NoDatabase"])
-	if err := (queue.Worker{Backend: q, Handler: h, Logger: quiet}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: h, Logger: quiet}).Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for order := range 2 {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestTxOutput: the output of a handler is written by the commit that settles its job.
 func TestTxOutput(t *testing.T) {
 	b := openBank(t)
-	keeper, _ := queue.As[queue.ResultKeeper](b.q)
+	keeper, _ := driver.As[driver.ResultKeeper](b.q)
 	for _, fails := range []bool{true, false} {
 		b.enqueue(1)
 		h := queue.Chain(handler(func(ctx context.Context, tx *sql.Tx, job *queue.Job) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // ownKey runs a keyed job whose handler enqueues the next one with the same Key, and returns what
@@ -70,7 +71,7 @@ func inFresh(t *testing.T, open func(t *testing.T) (*sql.DB, queue.Queue), o mid
 	t.Helper()
 	db, q := open(t)
 	err := ownKey(t, db, q, o, settles, on)
-	inspector, _ := queue.As[queue.Inspector](q)
+	inspector, _ := driver.As[driver.Inspector](q)
 	left, _, failed := inspector.Jobs(t.Context(), queue.Filter{Kind: receipt.Name, Status: queue.StatusPending, Key: "the key"})
 	if failed != nil || len(left) != 1 {
 		t.Errorf("%d next jobs are pending (%v), want 1", len(left), failed)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
@@ -39,7 +40,7 @@ func TestTxPool(t *testing.T) {
 			defer cancel()
 			ended := make(chan error, 1)
 			go func() {
-				ended <- queue.Worker{Backend: q, Handler: mux, Concurrency: together, Lease: lease, Logger: quiet}.Run(ctx)
+				ended <- engine.Worker{Backend: q, Handler: mux, Concurrency: together, Lease: lease, Logger: quiet}.Run(ctx)
 			}()
 			for size == together+2 && b.count(`SELECT count(*) FROM errand.jobs WHERE status <> 'completed'`) > 0 {
 				time.Sleep(100 * time.Millisecond)

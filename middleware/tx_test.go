@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
@@ -229,7 +230,7 @@ func TestTxOncePerJob(t *testing.T) {
 	var workers sync.WaitGroup
 	for range 2 {
 		workers.Go(func() {
-			if err := (queue.Worker{Backend: b.q, Handler: h, Poll: 10 * time.Millisecond, Logger: quiet}).Run(ctx); err != nil {
+			if err := (engine.Worker{Backend: b.q, Handler: h, Poll: 10 * time.Millisecond, Logger: quiet}).Run(ctx); err != nil {
 				t.Error(err)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // aheadCases are queues in which jobs come before a job by their place. A worker serves first and
@@ -152,8 +153,8 @@ func TestPace(t *testing.T) {
 			q := open(t)
 			w := idle
 			w.Concurrency = 1
-			stats := queue.MinuteStats{Queue: "q", Kind: "test", Age: 10 * time.Minute, Stats: queue.Stats{Done: 20}}
-			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []queue.MinuteStats{stats}}); err != nil {
+			stats := driver.MinuteStats{Queue: "q", Kind: "test", Age: 10 * time.Minute, Stats: queue.Stats{Done: 20}}
+			if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []driver.MinuteStats{stats}}); err != nil {
 				t.Fatal(err)
 			}
 			several(t, q, 4, queue.Job{Queue: "q"})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The actions of the audit log have the names that cmd/errand and package web give them.
@@ -35,7 +36,7 @@ func (f *facts) auditedBulk(ctx context.Context, action string, at time.Time) (t
 // findAudit returns the newest entry that filter and isWanted choose and that has changed
 // something, if the backend keeps entries. It looks at a few pages.
 func (f *facts) findAudit(ctx context.Context, filter queue.AuditFilter, isWanted func(queue.AuditEntry) bool) (found queue.AuditEntry, ok bool, err error) {
-	auditor, isAuditor := queue.As[queue.Auditor](f.queue)
+	auditor, isAuditor := driver.As[driver.Auditor](f.queue)
 	if !isAuditor {
 		return found, false, nil
 	}

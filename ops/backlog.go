@@ -8,11 +8,12 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // backlog finds the queues whose oldest due jobs have waited long, and tells what is paused.
 func backlog(ctx context.Context, d *doctor) (finding, error) {
-	b, ok := queue.As[queue.Backlogger](d.queue)
+	b, ok := driver.As[driver.Backlogger](d.queue)
 	if !ok {
 		return finding{level: Skipped, value: errNoCapability.Error()}, nil
 	}
@@ -24,7 +25,7 @@ func backlog(ctx context.Context, d *doctor) (finding, error) {
 	if len(list) == 0 {
 		return finding{value: "no due job waits" + paused}, nil
 	}
-	slices.SortFunc(list, func(a, b queue.Backlog) int { return cmp.Compare(b.Age, a.Age) })
+	slices.SortFunc(list, func(a, b driver.Backlog) int { return cmp.Compare(b.Age, a.Age) })
 	worst := list[0]
 	value := fmt.Sprintf("a job of the queue %s has been due for %v; with due jobs: %s", worst.Queue, short(worst.Age), count(len(list), "queue"))
 	var late []string
@@ -43,7 +44,7 @@ func backlog(ctx context.Context, d *doctor) (finding, error) {
 func (d *doctor) paused(ctx context.Context) (text string) {
 	var names []string
 	var err error
-	if ruler, ok := queue.As[queue.Ruler](d.queue); ok {
+	if ruler, ok := driver.As[driver.Ruler](d.queue); ok {
 		var rules []queue.Rule
 		rules, err = ruler.Rules(ctx)
 		for _, r := range rules {
@@ -55,7 +56,7 @@ func (d *doctor) paused(ctx context.Context) (text string) {
 			}
 		}
 	}
-	if pauser, ok := queue.As[queue.Pauser](d.queue); ok {
+	if pauser, ok := driver.As[driver.Pauser](d.queue); ok {
 		kinds, failed := pauser.PausedKinds(ctx)
 		err = errors.Join(err, failed)
 		for _, kind := range kinds {

@@ -9,6 +9,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestBehindMany: a job of a kind is found although more jobs of other kinds wait before it than
@@ -32,8 +33,8 @@ func TestBehindMany(t *testing.T) {
 func TestManyAhead(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
-	w := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}, Age: time.Hour, ClaimAge: time.Second}
-	w.Stats = []queue.MinuteStats{{Queue: "q", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: 600, Ran: time.Minute}}}
+	w := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}, Age: time.Hour, ClaimAge: time.Second}
+	w.Stats = []driver.MinuteStats{{Queue: "q", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: 600, Ran: time.Minute}}}
 	if err := q.ReportWorkers(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // runsOf returns the jobs that the workers hold, the longest first. A report of a worker may be ten
 // seconds old, so runsOf counts the slots of each worker that these jobs take as busy, too.
 func (f *facts) runsOf(ctx context.Context, workers []queue.WorkerRecord) ([]queue.Run, error) {
-	fleet, _ := queue.As[queue.Fleet](f.queue)
+	fleet, _ := driver.As[driver.Fleet](f.queue)
 	var names []string
 	most := 1
 	for _, w := range workers {
@@ -97,7 +98,7 @@ const (
 // unless isAll, at the pace of the last minutes, if the backend knows that. They take no less than
 // a rate of the queue allows.
 func (f *facts) pace(ctx context.Context, jobs int, isAll bool) ([]string, error) {
-	statistician, ok := queue.As[queue.Statistician](f.queue)
+	statistician, ok := driver.As[driver.Statistician](f.queue)
 	if !ok {
 		return nil, nil
 	}

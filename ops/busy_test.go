@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestBusySinceReport: jobs that a worker has claimed since its last report take its slots.
@@ -75,17 +76,17 @@ func TestHungHandler(t *testing.T) {
 // TestPaceWindow: the pace is that of the time in which the queue was worked off.
 func TestPaceWindow(t *testing.T) {
 	t.Parallel()
-	stats := func(age time.Duration, done int64) queue.MinuteStats {
-		return queue.MinuteStats{Queue: "q", Kind: "test", Age: age, Stats: queue.Stats{Done: done}}
+	stats := func(age time.Duration, done int64) driver.MinuteStats {
+		return driver.MinuteStats{Queue: "q", Kind: "test", Age: age, Stats: queue.Stats{Done: done}}
 	}
 	for _, c := range []struct {
 		name    string
 		age     time.Duration // of the worker
-		stats   []queue.MinuteStats
+		stats   []driver.MinuteStats
 		longest time.Duration
 	}{
-		{"begun just now", 20 * time.Second, []queue.MinuteStats{stats(10*time.Second, 500)}, 21 * time.Second},
-		{"idle before", time.Hour, []queue.MinuteStats{stats(12*time.Minute, 3), stats(time.Minute, 500)}, 2*time.Minute + time.Second},
+		{"begun just now", 20 * time.Second, []driver.MinuteStats{stats(10*time.Second, 500)}, 21 * time.Second},
+		{"idle before", time.Hour, []driver.MinuteStats{stats(12*time.Minute, 3), stats(time.Minute, 500)}, 2*time.Minute + time.Second},
 	} {
 		for name, open := range everyBackend {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestPaceWindow(t *testing.T) {
 				q := open(t)
 				w := idle
 				w.Concurrency = 1
-				if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: c.age, ClaimAge: time.Second, Stats: c.stats}); err != nil {
+				if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: w, Age: c.age, ClaimAge: time.Second, Stats: c.stats}); err != nil {
 					t.Fatal(err)
 				}
 				several(t, q, 4, queue.Job{Queue: "q"})
@@ -116,13 +117,13 @@ func TestFullPace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := open(t)
-			var quiet []queue.MinuteStats // a job of five seconds in each minute
+			var quiet []driver.MinuteStats // a job of five seconds in each minute
 			for i := range 14 {
-				quiet = append(quiet, queue.MinuteStats{Queue: "q", Kind: "test", Age: time.Duration(i) * time.Minute, Stats: queue.Stats{Done: 1, Ran: 5 * time.Second}})
+				quiet = append(quiet, driver.MinuteStats{Queue: "q", Kind: "test", Age: time.Duration(i) * time.Minute, Stats: queue.Stats{Done: 1, Ran: 5 * time.Second}})
 			}
 			w := idle
 			w.Concurrency = 1
-			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: quiet}); err != nil {
+			if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: quiet}); err != nil {
 				t.Fatal(err)
 			}
 			several(t, q, 15, queue.Job{Queue: "q"})
@@ -143,8 +144,8 @@ func TestPaceOfLongRuns(t *testing.T) {
 	db, q := fresh(t)
 	w := idle
 	w.Name, w.Concurrency = "w", 8
-	short := queue.MinuteStats{Queue: "q", Kind: "test", Age: 5 * time.Minute, Stats: queue.Stats{Done: 100, Ran: 10 * time.Second}}
-	if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []queue.MinuteStats{short}}); err != nil {
+	short := driver.MinuteStats{Queue: "q", Kind: "test", Age: 5 * time.Minute, Stats: queue.Stats{Done: 100, Ran: 10 * time.Second}}
+	if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []driver.MinuteStats{short}}); err != nil {
 		t.Fatal(err)
 	}
 	several(t, q, 8, queue.Job{Queue: "q"})
@@ -174,8 +175,8 @@ func TestRateOfFew(t *testing.T) {
 			q := open(t)
 			w := idle
 			w.Concurrency = 1
-			one := queue.MinuteStats{Queue: "q", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: 1, Ran: time.Second}}
-			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []queue.MinuteStats{one}}); err != nil {
+			one := driver.MinuteStats{Queue: "q", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: 1, Ran: time.Second}}
+			if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: w, Age: time.Hour, ClaimAge: time.Second, Stats: []driver.MinuteStats{one}}); err != nil {
 				t.Fatal(err)
 			}
 			setRules(t, q, queue.Rule{Queue: "q", Rate: queue.Rate{Jobs: 10, Per: time.Hour}})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The numbers of pages from which on claims are slow.
@@ -25,7 +26,7 @@ const (
 // claimCost finds the queue whose claims read most pages. Entries of dead rows in the index cost
 // claims most.
 func claimCost(ctx context.Context, d *doctor) (finding, error) {
-	inspector, ok := queue.As[queue.Inspector](d.queue)
+	inspector, ok := driver.As[driver.Inspector](d.queue)
 	if !ok {
 		return finding{level: Skipped, value: errNoCapability.Error()}, nil
 	}
@@ -245,7 +246,7 @@ func (s *server) txPid(ctx context.Context, conn *sql.Conn) (pid int, err error)
 
 // listen finds out whether a notification arrives that a different connection sends.
 func listen(ctx context.Context, d *doctor) (finding, error) {
-	waiter, ok := queue.As[queue.Waiter](d.queue)
+	waiter, ok := driver.As[driver.Waiter](d.queue)
 	if !ok {
 		return finding{level: Skipped, value: errNoCapability.Error()}, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // maxLastJobs is how many jobs the check of schedules reads at most. Each is a call, and the check
@@ -19,7 +20,7 @@ const maxLastJobs = 100
 // scheduled looks for schedules whose next tick nobody fires, and for those that skip ticks because
 // an earlier tick's job has not ended.
 func scheduled(ctx context.Context, d *doctor) (finding, error) {
-	s, ok := queue.As[queue.Scheduler](d.queue)
+	s, ok := driver.As[driver.Scheduler](d.queue)
 	if !ok {
 		return finding{level: Skipped, value: errNoCapability.Error()}, nil
 	}
@@ -106,7 +107,7 @@ func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, 
 	}
 	f := finding{d.options.Backlog.level(longest), "ticks that nobody has fired: " + enumerate(late),
 		"the log of a worker says why: it may lack the rights of errand_enqueuer, or a time zone, or somebody has written into the schedule's row"}
-	fleet, ok := queue.As[queue.Fleet](d.queue)
+	fleet, ok := driver.As[driver.Fleet](d.queue)
 	if !ok {
 		return f, nil
 	}
@@ -149,7 +150,7 @@ func (s *server) schedulesHeld(ctx context.Context) (chain, error) {
 // skippingSchedules looks for schedules that have skipped ticks for a while because of a job that
 // is live. Its level is "" if there are none.
 func (d *doctor) skippingSchedules(ctx context.Context, some []queue.ScheduleRecord, now time.Time) (worst finding, err error) {
-	inspector, ok := queue.As[queue.Inspector](d.queue)
+	inspector, ok := driver.As[driver.Inspector](d.queue)
 	if !ok {
 		return finding{}, nil
 	}

@@ -11,11 +11,12 @@ import (
 
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // fleet looks for workers that are not as they should be.
 func fleet(ctx context.Context, d *doctor) (finding, error) {
-	f, ok := queue.As[queue.Fleet](d.queue)
+	f, ok := driver.As[driver.Fleet](d.queue)
 	if !ok {
 		return finding{level: Skipped, value: errNoCapability.Error()}, nil
 	}
@@ -55,7 +56,7 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 
 // workers returns the workers, and the transaction that keeps some of them from reporting
 // themselves, nil if there is none or if that cannot be known. These are taken for live ones.
-func (d *doctor) workers(ctx context.Context, f queue.Fleet) ([]queue.WorkerRecord, *heldReports, error) {
+func (d *doctor) workers(ctx context.Context, f driver.Fleet) ([]queue.WorkerRecord, *heldReports, error) {
 	workers, err := f.Workers(ctx)
 	if err != nil || d.server == nil {
 		return workers, nil, err
@@ -85,8 +86,8 @@ func lately(workers []queue.WorkerRecord) (list []string) {
 
 // nobodyServes looks for due jobs that no live worker claims, because of their queue or kind.
 func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
-	b, ok := queue.As[queue.Backlogger](d.queue)
-	f, isFleet := queue.As[queue.Fleet](d.queue)
+	b, ok := driver.As[driver.Backlogger](d.queue)
+	f, isFleet := driver.As[driver.Fleet](d.queue)
 	if !ok || !isFleet {
 		return finding{level: Skipped, value: errNoCapability.Error()}, nil
 	}
@@ -161,7 +162,7 @@ func (d *doctor) dueKinds(ctx context.Context, name string) (kinds []string, err
 		}, name, soon.Seconds())
 		return kinds, err
 	}
-	inspector, ok := queue.As[queue.Inspector](d.queue)
+	inspector, ok := driver.As[driver.Inspector](d.queue)
 	if !ok {
 		return nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Level says how bad the thing is that a [Check] or a [Reason] tells.
@@ -119,13 +120,13 @@ const checkTimeout = 2 * time.Second
 // cannot be reached, or not any more, the check "reach" fails and is the only one. The error is
 // ctx's, or a [*queue.InvalidError] if q is nil.
 func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
-	if _, ok := queue.As[queue.Queue](q); !ok {
+	if _, ok := driver.As[queue.Queue](q); !ok {
 		return Report{}, &queue.InvalidError{Field: "Queue", Problem: "nil"}
 	}
 	r := Report{At: time.Now()}
 	d := &doctor{program: program(o.Program), queue: q, options: o.withDefaults()}
 	checks, connect := everywhere, check{}
-	if tabled, ok := queue.As[queue.Tabled](q); ok {
+	if tabled, ok := driver.As[driver.Tabled](q); ok {
 		switch t := tabled.Tables(); t.Dialect {
 		case postgresDialect:
 			d.server = &server{tables: t}
@@ -134,7 +135,7 @@ func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 			d.file = &file{tables: t}
 			checks, connect = slices.Concat(onSQLite, everywhere), check{"reach", reachFile}
 		}
-	} else if servers, ok := queue.As[queue.Served](q); ok {
+	} else if servers, ok := driver.As[driver.Served](q); ok {
 		d.served = &served{backend: servers}
 		checks, connect = slices.Concat(onServed, everywhere), check{"reach", reachServed}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestHealthy: Doctor finds nothing on a fresh server, nor beside jobs that run and wait.
@@ -277,7 +278,7 @@ func TestFaults(t *testing.T) {
 		}, "v1.0.0, v1.1.0"},
 		{"fleet", "does not stop", ops.Warn, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
 			w := queue.WorkerInfo{Name: "a", Grace: time.Second}
-			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, DrainAge: time.Minute}); err != nil {
+			if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: w, DrainAge: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 		}, "its Grace is 1s"},

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/ops"
@@ -175,7 +176,7 @@ func TestSettleFirst(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
 	tx := middleware.Tx(db, q, middleware.TxOptions{SettleFirst: true})
-	run(t, queue.Worker{Backend: q, Handler: tx(blocks), Name: "healthy", Concurrency: 1, Prefetch: -1, Lease: 4 * time.Second})
+	run(t, engine.Worker{Backend: q, Handler: tx(blocks), Name: "healthy", Concurrency: 1, Prefetch: -1, Lease: 4 * time.Second})
 	id := enqueue(t, q, queue.Job{})
 	for _, says := range []string{"which ends in ", "which has expired"} {
 		eventually(t, "the lease "+says, func() bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Question says which job [Explain] is asked about: the one with that ID, or with that Key, or the
@@ -86,14 +87,14 @@ func (a Answer) Level() Level {
 const maxLooks = 3
 
 // Explain says why a job does not run, or what has become of it. It changes nothing. The backend
-// has to be a [queue.Inspector]. A bad question is a [*queue.InvalidError]. If the database cannot
+// has to be a [driver.Inspector]. A bad question is a [*queue.InvalidError]. If the database cannot
 // be reached, the error says why in one sentence, and wraps the driver's error.
 //
 // Facts are read one after the other. If the job has changed meanwhile, Explain reads them again,
 // three times at most. A role that may not see other sessions waits a second where a lock is held,
 // and looks again. Each statement is ended after two seconds.
 func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, error) {
-	if _, ok := queue.As[queue.Queue](q); !ok {
+	if _, ok := driver.As[queue.Queue](q); !ok {
 		return Answer{}, &queue.InvalidError{Field: "Queue", Problem: "nil"}
 	}
 	program := program(question.Program)
@@ -101,13 +102,13 @@ func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, err
 	if err := question.check(); err != nil {
 		return Answer{}, err
 	}
-	inspector, ok := queue.As[queue.Inspector](q)
+	inspector, ok := driver.As[driver.Inspector](q)
 	if !ok {
-		return Answer{}, fmt.Errorf("ops: explain: the backend is no queue.Inspector: %w", errors.ErrUnsupported)
+		return Answer{}, fmt.Errorf("ops: explain: the backend is no driver.Inspector: %w", errors.ErrUnsupported)
 	}
 	for look := 1; ; look++ {
 		f := &facts{program: program, queue: q, inspector: inspector, question: question, at: time.Now()}
-		if tabled, ok := queue.As[queue.Tabled](q); ok {
+		if tabled, ok := driver.As[driver.Tabled](q); ok {
 			switch t := tabled.Tables(); t.Dialect {
 			case postgresDialect:
 				f.server = &server{tables: t}
@@ -150,7 +151,7 @@ func explainError(ctx context.Context, err error) error {
 type facts struct {
 	program
 	queue     queue.Queue
-	inspector queue.Inspector
+	inspector driver.Inspector
 	server    *server // nil unless the jobs are in PostgreSQL
 	file      *file   // nil unless they are in SQLite
 	question  Question

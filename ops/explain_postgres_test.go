@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestEachLocker: a row that two transactions share is locked until both have ended, so the remedy
@@ -303,8 +304,8 @@ func TestRunsLong(t *testing.T) {
 		t.Run(c.runsFor+"/"+c.reason, func(t *testing.T) {
 			t.Parallel()
 			db, q := fresh(t)
-			stats := queue.MinuteStats{Queue: "other", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: c.usual.Count(), RunTimes: c.usual}}
-			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: idle, Age: time.Minute, Stats: []queue.MinuteStats{stats}}); err != nil {
+			stats := driver.MinuteStats{Queue: "other", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: c.usual.Count(), RunTimes: c.usual}}
+			if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: idle, Age: time.Minute, Stats: []driver.MinuteStats{stats}}); err != nil {
 				t.Fatal(err)
 			}
 			id := enqueue(t, q, queue.Job{})

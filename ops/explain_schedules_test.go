@@ -10,6 +10,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // fired sets an hourly schedule of the kind report, and completes the job of its first tick.
@@ -121,7 +122,7 @@ func TestNeverTicked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := open(t)
-			scheduler, ok := queue.As[queue.Scheduler](q)
+			scheduler, ok := driver.As[driver.Scheduler](q)
 			if !ok {
 				t.Skip("the backend keeps no schedules")
 			}

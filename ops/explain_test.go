@@ -9,6 +9,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // cases are faults that every backend can have. make returns what to ask.
@@ -222,14 +223,14 @@ var cases = []struct {
 	}},
 }
 
-func cancel(t *testing.T, q queue.Canceller, id int64) {
+func cancel(t *testing.T, q driver.Canceller, id int64) {
 	t.Helper()
 	if n, err := q.Cancel(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
 		t.Fatalf("cancelled %d, error %v", n, err)
 	}
 }
 
-func setRules(t *testing.T, q queue.Ruler, rules ...queue.Rule) {
+func setRules(t *testing.T, q driver.Ruler, rules ...queue.Rule) {
 	t.Helper()
 	if err := q.SetRules(t.Context(), nil, rules...); err != nil {
 		t.Fatal(err)

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // idle is a worker that serves the queues of all cases, and does nothing.
@@ -32,23 +34,23 @@ var workerCases = []struct {
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
 	{"queue-not-served", "", func(t *testing.T, q backends) ops.Question {
-		run(t, queue.Worker{Backend: q, Handler: blocks, Queues: []string{"emails"}})
+		run(t, engine.Worker{Backend: q, Handler: blocks, Queues: []string{"emails"}})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "email"})}
 	}},
 	{"kind-not-handled", "", func(t *testing.T, q backends) ops.Question {
 		mux := queue.NewMux()
 		mux.Handle("email.send", blocks)
-		run(t, queue.Worker{Backend: q, Handler: mux})
+		run(t, engine.Worker{Backend: q, Handler: mux})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Kind: "emails.send"})}
 	}},
 	{"workers-busy", "", func(t *testing.T, q backends) ops.Question {
 		enqueue(t, q, queue.Job{})
-		run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})
+		run(t, engine.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
 	{"workers-draining", "", func(t *testing.T, q backends) ops.Question {
 		held := enqueue(t, q, queue.Job{})
-		stop := run(t, queue.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})
+		stop := run(t, engine.Worker{Backend: q, Handler: blocks, Concurrency: 1, Prefetch: -1})
 		eventually(t, "it holds a job", func() bool {
 			r, _, err := q.Job(t.Context(), held)
 			return err == nil && r.Status == queue.StatusRunning
@@ -58,7 +60,7 @@ var workerCases = []struct {
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
 	{"claims-fail", "", func(t *testing.T, q backends) ops.Question {
-		run(t, queue.Worker{Backend: cannotClaim{q}, Handler: blocks, Logger: slog.New(slog.DiscardHandler)})
+		run(t, engine.Worker{Backend: cannotClaim{q}, Handler: blocks, Logger: slog.New(slog.DiscardHandler)})
 		return ops.Question{ID: enqueue(t, q, queue.Job{})}
 	}},
 	{"workers-busy", "starved", func(t *testing.T, q backends) ops.Question { // busy with its own queue
@@ -73,7 +75,7 @@ var workerCases = []struct {
 		ago := time.Now().Add(-time.Minute)
 		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
 		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
-		run(t, queue.Worker{Backend: q, Handler: blocks, Queues: []string{"first", "q"}, Concurrency: 1, Prefetch: -1})
+		run(t, engine.Worker{Backend: q, Handler: blocks, Queues: []string{"first", "q"}, Concurrency: 1, Prefetch: -1})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
 	}},
 	{"starved", "", func(t *testing.T, q backends) ops.Question {
@@ -100,14 +102,14 @@ var blocks = queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
 // backends is what the cases need of a backend.
 type backends interface {
 	queue.Queue
-	queue.Inspector
-	queue.Canceller
-	queue.Pauser
-	queue.Ruler
-	queue.Reclaimer
-	queue.Fleet
-	queue.Deleter
-	queue.Auditor
+	driver.Inspector
+	driver.Canceller
+	driver.Pauser
+	driver.Ruler
+	driver.Reclaimer
+	driver.Fleet
+	driver.Deleter
+	driver.Auditor
 }
 
 // TestExplainWorkers: Explain names what is wrong with the workers, and nothing else.
@@ -134,7 +136,7 @@ type noBacklogs struct {
 	t *testing.T
 }
 
-func (q noBacklogs) Backlogs(context.Context) ([]queue.Backlog, error) {
+func (q noBacklogs) Backlogs(context.Context) ([]driver.Backlog, error) {
 	q.t.Error("Backlogs was called")
 	return nil, nil
 }

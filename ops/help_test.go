@@ -3,7 +3,7 @@ package ops_test
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"flag"
 	"os"
 	"path/filepath"
@@ -16,8 +16,10 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestMain lets more tests run at once: nearly all of their time they wait.
@@ -154,21 +156,21 @@ func explain(t *testing.T, q queue.Queue, question ops.Question) ops.Answer {
 }
 
 // report makes a worker report itself, with queues and without kinds.
-func report(t *testing.T, q queue.Fleet, w queue.WorkerInfo) {
+func report(t *testing.T, q driver.Fleet, w queue.WorkerInfo) {
 	t.Helper()
 	if w.Concurrency == 0 {
 		w.Concurrency = 1
 	}
-	if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: w, Age: time.Minute, ClaimAge: time.Second}); err != nil {
+	if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: w, Age: time.Minute, ClaimAge: time.Second}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // run runs a worker until the end of the test, and waits until it has reported itself. The
 // function that it returns tells the worker to stop.
-func run(t *testing.T, w queue.Worker) (stop func()) {
+func run(t *testing.T, w engine.Worker) (stop func()) {
 	t.Helper()
-	fleet, _ := queue.As[queue.Fleet](w.Backend)
+	fleet, _ := driver.As[driver.Fleet](w.Backend)
 	w.Grace = time.Minute
 	halt := make(chan struct{})
 	w.Halt = halt
@@ -184,7 +186,7 @@ func run(t *testing.T, w queue.Worker) (stop func()) {
 	return stop
 }
 
-func workers(t *testing.T, fleet queue.Fleet) []queue.WorkerRecord {
+func workers(t *testing.T, fleet driver.Fleet) []queue.WorkerRecord {
 	t.Helper()
 	list, err := fleet.Workers(t.Context())
 	if err != nil {
@@ -232,7 +234,7 @@ func inOwnSession(t *testing.T, db *sql.DB, statement string) {
 	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection
+	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // closes the connection
 	eventually(t, "the session has ended", func() (ended bool) {
 		err := db.QueryRowContext(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, pid).Scan(&ended)
 		return err == nil && ended

@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
 )
@@ -29,7 +30,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	mux := queue.NewMux()
 	mux.Handle("emails.send", queue.HandlerFunc(succeed))
-	_ = (&queue.Worker{Backend: backend(t, db, postgres.Options{}), Handler: mux, Name: "victim", Queues: []string{"emails"}}).Run(t.Context())
+	_ = (&engine.Worker{Backend: backend(t, db, postgres.Options{}), Handler: mux, Name: "victim", Queues: []string{"emails"}}).Run(t.Context())
 }
 
 // TestKilled: the only worker of a queue is killed. Explain and Doctor say so before it counts as

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // unknownKind returns the reason for a kind that no recent job, no worker and no schedule has. It
@@ -44,7 +45,7 @@ func (f *facts) kinds(ctx context.Context) (map[string]bool, error) {
 			known[r.Kind] = true
 		}
 	}
-	if statistician, ok := queue.As[queue.Statistician](f.queue); ok {
+	if statistician, ok := driver.As[driver.Statistician](f.queue); ok {
 		list, err := statistician.Stats(ctx, queue.StatsFilter{From: time.Now().Add(-queue.StatsKept), ByKind: true})
 		if _, err := f.tryOrNote(ctx, "which kinds have run", err); err != nil {
 			return nil, err
@@ -61,7 +62,7 @@ func (f *facts) kinds(ctx context.Context) (map[string]bool, error) {
 			known[kind] = true
 		}
 	}
-	if scheduler, ok := queue.As[queue.Scheduler](f.queue); ok {
+	if scheduler, ok := driver.As[driver.Scheduler](f.queue); ok {
 		list, err := scheduler.Schedules(ctx)
 		if _, err := f.tryOrNote(ctx, "which kinds the schedules enqueue", err); err != nil {
 			return nil, err

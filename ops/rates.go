@@ -11,13 +11,14 @@ import (
 
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // rateWaits returns what rates of a queue have left: of groups, and of the queue for "". It is nil
 // if this is not known, which is noted.
 func (f *facts) rateWaits(ctx context.Context, name string, groups ...string) (map[string]queue.RateWait, error) {
 	what := fmt.Sprintf("whether the rates of the queue %s have tokens left", name)
-	teller, ok := queue.As[queue.RateTeller](f.queue)
+	teller, ok := driver.As[driver.RateTeller](f.queue)
 	var list []queue.RateWait
 	var err error
 	if ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestNoConnection: both say in one sentence why the database cannot be reached, whatever the
@@ -154,7 +155,7 @@ type cutting struct {
 	relay *relay
 }
 
-func (c cutting) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+func (c cutting) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	c.relay.cut()
 	return c.Backend.Backlogs(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// crashed begins the LastError of a job whose lease has expired. See queue.Reclaimer.
+// crashed begins the LastError of a job whose lease has expired. See driver.Reclaimer.
 const crashed = "errand: the lease of worker "
 
 // ended returns why a job that neither waits nor runs will not run.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // paused returns the pauses that hold for the job.
@@ -32,7 +33,7 @@ func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
 				Remedy: f.command("queues", "resume", j.Queue, "--group", j.Group)})
 		}
 	}
-	pauser, ok := queue.As[queue.Pauser](f.queue)
+	pauser, ok := driver.As[driver.Pauser](f.queue)
 	if !ok {
 		return reasons, nil
 	}
@@ -53,7 +54,7 @@ func (f *facts) paused(ctx context.Context) (reasons []Reason, err error) {
 
 // readRules reads the rules, if the backend keeps some.
 func (f *facts) readRules(ctx context.Context) error {
-	ruler, ok := queue.As[queue.Ruler](f.queue)
+	ruler, ok := driver.As[driver.Ruler](f.queue)
 	if !ok {
 		return nil
 	}

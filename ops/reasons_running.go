@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // running returns what a running job does.
@@ -143,7 +144,7 @@ func (f *facts) lockedByOthers(ctx context.Context) ([]Reason, error) {
 }
 
 // reclaimedWithin is within how many leases after its end a lease is reclaimed, also that of a job
-// whose worker has crashed several times. See queue.Reclaimer.
+// whose worker has crashed several times. See driver.Reclaimer.
 const reclaimedWithin = 4
 
 // expired returns the reason for a lease that ended so long ago: what is known of the worker that
@@ -231,7 +232,7 @@ const (
 // has run shorter than alwaysShort is not worth asking for.
 func (f *facts) longRun(ctx context.Context, ran time.Duration) (long time.Duration, why string, err error) {
 	long, why = usuallyShort, fmt.Sprintf("too few runs of the kind are known to compare with; most jobs take less than %s", plain.Duration(usuallyShort))
-	statistician, ok := queue.As[queue.Statistician](f.queue)
+	statistician, ok := driver.As[driver.Statistician](f.queue)
 	if !ok || ran < alwaysShort {
 		return long, why, nil
 	}

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // withSchedules puts before the reasons why no job was found what the schedules do that enqueue
 // such jobs. If there are some, it is no wonder that no job waits.
 func (f *facts) withSchedules(ctx context.Context, reasons []Reason) ([]Reason, error) {
-	scheduler, ok := queue.As[queue.Scheduler](f.queue)
+	scheduler, ok := driver.As[driver.Scheduler](f.queue)
 	if !ok {
 		return reasons, nil
 	}

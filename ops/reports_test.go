@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
@@ -20,7 +21,7 @@ func TestHeldReports(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
 	held := enqueue(t, q, queue.Job{})
-	run(t, queue.Worker{Backend: q, Handler: blocks, Name: "patient", Concurrency: 1, Prefetch: -1})
+	run(t, engine.Worker{Backend: q, Handler: blocks, Name: "patient", Concurrency: 1, Prefetch: -1})
 	holder := begin(t, db)
 	exec(t, holder, `SELECT FROM errand.workers FOR UPDATE`)
 	eventually(t, "a report of the worker is late", func() bool { return workers(t, q)[0].Silent > 13*time.Second })

@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // redisServers is servers of a test's own, and a queue in them.
@@ -64,7 +65,7 @@ func freshNamespace(t *testing.T) *redis.Backend {
 // audited is a queue in Redis with an audit log, which Redis does not have.
 type audited struct {
 	*redis.Backend
-	queue.Auditor
+	driver.Auditor
 }
 
 // findings returns the checks of Doctor that are neither ok nor skipped, by their IDs.

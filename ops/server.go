@@ -12,7 +12,7 @@ import (
 
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/reach"
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const postgresDialect = "postgres"
@@ -23,7 +23,7 @@ var sqlFiles embed.FS
 // server is a PostgreSQL server as Doctor and Explain ask it. It is for one call of them.
 type server struct {
 	statements
-	tables queue.Tables
+	tables driver.Tables
 	name   string // such as "PostgreSQL 18.1"
 	// seesAll is whether the role may see what sessions of other roles do.
 	seesAll  bool

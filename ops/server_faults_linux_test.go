@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
@@ -111,7 +112,7 @@ func TestFullDisk(t *testing.T) {
 	exec(t, db, `ALTER SYSTEM SET temp_tablespaces = roomy`)
 	exec(t, db, `SELECT pg_reload_conf()`)
 	handled := make(chan struct{}, 10)
-	run(t, queue.Worker{Backend: q, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error {
+	run(t, engine.Worker{Backend: q, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error {
 		handled <- struct{}{}
 		return nil
 	}), Logger: slog.New(slog.DiscardHandler)})

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const sqliteDialect = "sqlite"
@@ -18,7 +18,7 @@ const sqliteDialect = "sqlite"
 // file is a SQLite database as Doctor and Explain ask it. It is for one call of them.
 type file struct {
 	statements
-	tables queue.Tables
+	tables driver.Tables
 	name   string // such as "SQLite 3.50.4"
 	path   string
 }

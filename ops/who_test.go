@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // whoCases are actions of people and programs.
@@ -95,7 +97,7 @@ var whoCases = []struct {
 // succeed is a handler that does nothing.
 func succeed(context.Context, *queue.Job) error { return nil }
 
-func audit(t *testing.T, q queue.Auditor, e queue.AuditEntry) {
+func audit(t *testing.T, q driver.Auditor, e queue.AuditEntry) {
 	t.Helper()
 	e.Actor = "ann"
 	if err := q.Audit(t.Context(), nil, e); err != nil {
@@ -161,7 +163,7 @@ func TestStoppedWorkers(t *testing.T) {
 			t.Parallel()
 			q := open(t)
 			done := enqueue(t, q, queue.Job{})
-			stop := run(t, queue.Worker{Backend: q, Handler: queue.HandlerFunc(succeed)})
+			stop := run(t, engine.Worker{Backend: q, Handler: queue.HandlerFunc(succeed)})
 			eventually(t, "the job is done", func() bool {
 				r, _, err := q.Job(t.Context(), done)
 				return err == nil && r.Status == queue.StatusCompleted
@@ -270,7 +272,7 @@ func TestSlowClaims(t *testing.T) {
 		t.Run(c.want, func(t *testing.T) {
 			t.Parallel()
 			_, q := fresh(t)
-			w := queue.WorkerReport{WorkerInfo: idle, Age: time.Hour, ClaimAge: c.claimAge}
+			w := driver.WorkerReport{WorkerInfo: idle, Age: time.Hour, ClaimAge: c.claimAge}
 			w.Poll, w.Concurrency = c.poll, 1
 			if err := q.ReportWorkers(t.Context(), w); err != nil {
 				t.Fatal(err)

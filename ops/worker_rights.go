@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // workerRole is a role that may log in, and what it lacks of the rights that a worker needs.
@@ -154,7 +154,7 @@ func (f *facts) lacksRights(ctx context.Context) ([]Reason, error) {
 		Evidence: append(append(evidence, more(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: f.grantWorker(lacking) + then}}, nil
 }
 
-// othersEnd is what becomes of other workers. See [queue.Worker].Run.
+// othersEnd is what becomes of other workers. See [engine.Worker].Run.
 const othersEnd = ". A worker of another role ends at its first claim, with an error that names the right"
 
 // whoMayWork says which roles have the rights of a worker, if that is known.
@@ -190,7 +190,7 @@ func (d *doctor) lackingRoles(ctx context.Context) (finding, error) {
 		texts = append(texts, r.String())
 	}
 	f := finding{Fail, "workers cannot work as these roles: " + enumerate(texts), d.grantWorker(lacking)}
-	if fleet, ok := queue.As[queue.Fleet](d.queue); ok {
+	if fleet, ok := driver.As[driver.Fleet](d.queue); ok {
 		workers, _, err := d.workers(ctx, fleet)
 		if err == nil && slices.ContainsFunc(workers, claims) {
 			f.level, f.advice = Warn, "if workers have such a role: "+f.advice

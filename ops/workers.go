@@ -10,11 +10,12 @@ import (
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // readWorkers reads which workers live, if the backend knows.
 func (f *facts) readWorkers(ctx context.Context) error {
-	fleet, ok := queue.As[queue.Fleet](f.queue)
+	fleet, ok := driver.As[driver.Fleet](f.queue)
 	if !ok {
 		f.unknown = append(f.unknown, "which workers live: the backend does not know them")
 		return nil
@@ -167,7 +168,7 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 // claim a job of it now that has been due for a while.
 func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Reason, error) {
 	j := f.job
-	backlogger, ok := queue.As[queue.Backlogger](f.queue)
+	backlogger, ok := driver.As[driver.Backlogger](f.queue)
 	servesFirst := func(w queue.WorkerRecord) bool { return w.Queues[0] == j.Queue }
 	if !ok || f.at.Sub(j.ScheduledAt) < soon || slices.ContainsFunc(workers, servesFirst) {
 		return nil, nil
@@ -294,7 +295,7 @@ func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
 			fmt.Sprintf("if its process %d on host %s still runs, it hangs, is cut off, or its handlers hold all connections of its pool", last.PID, last.Host),
 		}
 	}
-	statistician, ok := queue.As[queue.Statistician](f.queue)
+	statistician, ok := driver.As[driver.Statistician](f.queue)
 	if !ok {
 		return became, nil
 	}

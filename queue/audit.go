@@ -11,8 +11,8 @@ const (
 	maxReason    = 2_000
 )
 
-// AuditEntry is one action of a person or a program, as an [Auditor] keeps it. The names of its
-// JSON form will not change.
+// AuditEntry is one action of a person or a program, as an [driver.Auditor] keeps it. The names of
+// its JSON form will not change.
 type AuditEntry struct {
 	// ID and At are the backend's: Audit ignores them. IDs rise, with gaps.
 	ID int64     `json:"id"`

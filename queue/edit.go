@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Change says what [Editor] changes. Zero fields stay as they are; at least one must be set.
+// Change says what [driver.Editor] changes. Zero fields stay as they are; at least one must be set.
 type Change struct {
 	// RunNow makes jobs due now, after the jobs of their priority that are due. A held job becomes
 	// pending.

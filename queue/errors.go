@@ -9,18 +9,11 @@ import (
 
 // ErrLost is the cause of a handler's cancelled context when its worker is no longer the job's
 // holder, or cannot extend its lease in time. After it the worker settles the job only if it still
-// holds it. It is also in the error that [Worker].OnDead gets for a reclaimed job.
+// holds it. It is also in the error that [engine.Worker].OnDead gets for a reclaimed job.
 var ErrLost = errors.New("queue: job lost: its lease expired or a different worker holds it")
 
-// crashed is the error of a job whose last run has ended because its lease has expired. It is the
-// text that Reclaim has stored, and wraps ErrLost.
-type crashed string
-
-func (text crashed) Error() string { return string(text) }
-func (text crashed) Unwrap() error { return ErrLost }
-
 // ErrCancelled is the cause of a handler's cancelled context when somebody has cancelled the job
-// (see [Canceller]). If the handler then returns nil, the job is completed. If it returns
+// (see [driver.Canceller]). If the handler then returns nil, the job is completed. If it returns
 // [Discard], the job is dead. Any other error makes it cancelled.
 var ErrCancelled = errors.New("queue: job cancelled")
 
@@ -72,8 +65,8 @@ func invalid(field, format string, args ...any) *InvalidError {
 var ErrNewer = errors.New("the database's schema is newer than this program")
 
 // SetupError is the error of a backend that is not set up: a table is missing, or a right. If it is
-// the error of a [Worker]'s first claims, Run returns it. After its first successful claim the
-// worker logs it like any other error and retries.
+// the error of a [engine.Worker]'s first claims, Run returns it. After its first successful claim
+// the worker logs it like any other error and retries.
 type SetupError struct {
 	Problem string // what is missing and what to do about it
 	Err     error  // the cause, or nil
@@ -89,41 +82,6 @@ func (e *SetupError) Error() string {
 
 // Unwrap returns Err.
 func (e *SetupError) Unwrap() error { return e.Err }
-
-// SlowError is the error of a claim that could not read the payload of a job in time. The backend
-// releases the job for Delay, without costing an attempt, so that the jobs behind it run. The
-// worker logs it, claims again at once, and gives its claims twice the time for a while: at most
-// two thirds of its lease. A payload that takes longer than that never runs.
-type SlowError struct {
-	Job   *Job // without its Payload
-	Delay time.Duration
-	Err   error // the cause
-}
-
-// Error names the job and the cause.
-func (e *SlowError) Error() string {
-	return fmt.Sprintf("queue: payload of job %d not read in time, job released for %v: %v", e.Job.ID, e.Delay, e.Err)
-}
-
-// Unwrap returns Err.
-func (e *SlowError) Unwrap() error { return e.Err }
-
-// LockedError is the error of a Settle through the backend's own handle that has recorded all
-// outcomes but the outcomes of Jobs, because a transaction has locked them for longer than the
-// backend waits. A keyed Enqueue with [Replace] locks the job whose Key it takes, until its
-// transaction ends. The worker settles these jobs apart from all other jobs.
-type LockedError struct {
-	Jobs []*Job
-	Err  error // the cause
-}
-
-// Error tells how many jobs are locked, and the cause.
-func (e *LockedError) Error() string {
-	return fmt.Sprintf("queue: outcomes of %d jobs not recorded, a transaction has locked them: %v", len(e.Jobs), e.Err)
-}
-
-// Unwrap returns Err.
-func (e *LockedError) Unwrap() error { return e.Err }
 
 // answer is the error that RetryAfter, Discard, Snooze and Throttled return.
 type answer struct {
@@ -179,7 +137,7 @@ func snooze(d time.Duration, err error) error {
 }
 
 // Logged returns err marked as logged: middleware that has logged a failed run returns it, so that
-// the [Worker] does not log the failure once more. as is the outcome that the middleware has
+// the [engine.Worker] does not log the failure once more. as is the outcome that the middleware has
 // logged, which it finds with [OutcomeOf]. For an error that is no answer, the job waits for the
 // Delay of as, so the log is right about it. If the outcome has a different action or delay in the
 // end, because middleware outside has changed it, the worker logs it. The error has err's
@@ -201,6 +159,9 @@ type logged struct {
 
 func (l *logged) Error() string { return ErrorText(l.err) }
 func (l *logged) Unwrap() error { return l.err }
+
+// IsLoggedAs reports whether middleware has logged that outcome. The engine asks it.
+func (l *logged) IsLoggedAs(o Outcome) bool { return l.action == o.Action && l.delay == o.Delay }
 
 // maxErrorText is the longest error text that is stored with a job, in bytes.
 const maxErrorText = 8 << 10

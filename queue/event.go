@@ -2,8 +2,6 @@ package queue
 
 import (
 	"encoding/json"
-	"log/slog"
-	"slices"
 	"time"
 )
 
@@ -37,7 +35,7 @@ const (
 	EventLost EventType = "lost"
 )
 
-// Event is something that has happened to a job in this process. See [Worker].Observe.
+// Event is something that has happened to a job in this process. See [engine.Worker].Observe.
 type Event struct {
 	Type EventType `json:"type"`
 	// Job is the job as its handler had it. It must not be changed. A reclaimed job has neither
@@ -58,88 +56,4 @@ func (e Event) MarshalJSON() ([]byte, error) {
 		fields
 		Error string `json:"error,omitempty"`
 	}{fields(e), ErrorText(e.Err)})
-}
-
-// eventOf returns the event of a recorded outcome.
-func eventOf(o Outcome, took time.Duration) Event {
-	e := Event{Job: o.Job, Err: o.Err, Took: took}
-	switch o.Action {
-	case Done:
-		e.Type = EventCompleted
-	case Retry:
-		e.Type, e.Delay = EventRetried, max(o.Delay, 0)
-	case Dead:
-		e.Type = EventDead
-	case Release:
-		e.Type, e.Delay = EventReleased, max(o.Delay, 0)
-	case Cancel:
-		e.Type = EventCancelled
-	}
-	return e
-}
-
-// eventsOf returns the events of a batch that Settle has recorded, except for the lost jobs. The
-// caller holds r.mu, because an Extend under way may change isAsked.
-func eventsOf(batch []*heldJob, lost []*Job) []Event {
-	events := make([]Event, 0, len(batch))
-	for _, h := range batch {
-		if slices.Contains(lost, h.job) {
-			events = append(events, Event{Type: EventLost, Job: h.job, Err: ErrLost, Took: h.took})
-			continue
-		}
-		e := eventOf(h.outcome, h.took)
-		if h.isAsked && (e.Type == EventRetried || e.Type == EventReleased) {
-			e.Type, e.Delay = EventCancelled, 0 // the backend cancels what it is asked to cancel
-		}
-		events = append(events, e)
-	}
-	return events
-}
-
-// reclaimedEvent returns the event of a job that this worker has reclaimed.
-func reclaimedEvent(job *Job) Event {
-	e := Event{Type: EventRetried, Job: job, Err: crashed(job.LastError)}
-	switch {
-	case job.LastError == ReclaimedCancelled:
-		e.Type = EventCancelled
-	case isLastAttempt(job):
-		e.Type = EventDead
-	}
-	return e
-}
-
-// lostEvents returns the events of jobs that were lost before they were started.
-func lostEvents(jobs []*Job) (events []Event) {
-	for _, job := range jobs {
-		events = append(events, Event{Type: EventLost, Job: job, Err: ErrLost})
-	}
-	return events
-}
-
-// observe calls Observe for each of the events, if it is set. The caller does not hold r.mu. The
-// calls are made in a goroutine of their own, which observe awaits, because an Observe that calls
-// runtime.Goexit must not end a loop of the worker.
-func (r *run) observe(events ...Event) {
-	for r.Observe != nil && len(events) > 0 {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for len(events) > 0 {
-				e := events[0]
-				events = events[1:]
-				r.callObserve(e)
-			}
-		}()
-		<-done
-	}
-}
-
-// callObserve calls Observe, and logs its panic.
-func (r *run) callObserve(e Event) {
-	defer func() {
-		if v := recover(); v != nil {
-			r.failures.write(slog.LevelError, "errand: Observe panicked", e.Job, RecoveredPanic(v))
-		}
-	}()
-	r.Observe(e)
 }

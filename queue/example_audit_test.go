@@ -28,7 +28,7 @@ func stopWelcoming(ctx context.Context, q *queuetest.Queue, begin func(context.C
 	return tx.Commit()
 }
 
-func ExampleAuditor() {
+func ExampleAuditEntry() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	for range 3 {

@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // cancelJob is an admin endpoint: POST /jobs/{id}/cancel.
-func cancelJob(q queue.Canceller) http.HandlerFunc {
+func cancelJob(q driver.Canceller) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 		if err != nil {
@@ -32,7 +34,7 @@ func cancelJob(q queue.Canceller) http.HandlerFunc {
 	}
 }
 
-func ExampleCanceller() {
+func ExampleWhich() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	job := queue.NewKind[string]("report.build").New("2026")
@@ -55,7 +57,7 @@ func ExampleCanceller() {
 	// cancelled
 }
 
-func ExampleEditor() {
+func ExampleChange() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	job := queue.NewKind[string]("report.build").New("2026")
@@ -74,7 +76,7 @@ func ExampleEditor() {
 	// true -10
 }
 
-func ExampleDeleter() {
+func ExampleWhich_delete() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	if err := q.Enqueue(ctx, nil, queue.NewKind[string]("report.build").New("2026")); err != nil {
@@ -97,7 +99,7 @@ func ExampleDeleter() {
 }
 
 // During an incident a kind is paused, and later goes on.
-func ExamplePauser() {
+func Example_pauseKinds() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	mux := queue.NewMux()
@@ -114,7 +116,7 @@ func ExamplePauser() {
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- queue.Worker{Backend: q, Handler: mux}.Run(running) }()
+	go func() { ended <- engine.Worker{Backend: q, Handler: mux}.Run(running) }()
 
 	kinds, _ := q.PausedKinds(ctx)
 	fmt.Println("paused:", kinds)

@@ -7,12 +7,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // ShowFleet writes which workers there are, and what they run.
-func ShowFleet(ctx context.Context, out io.Writer, fleet queue.Fleet) error {
+func ShowFleet(ctx context.Context, out io.Writer, fleet driver.Fleet) error {
 	workers, err := fleet.Workers(ctx)
 	if err != nil {
 		return err
@@ -37,7 +39,7 @@ func ShowFleet(ctx context.Context, out io.Writer, fleet queue.Fleet) error {
 	return nil
 }
 
-func ExampleFleet() {
+func ExampleWorkerRecord() {
 	ctx, stop := context.WithCancel(context.Background())
 	q := queuetest.New(queuetest.Options{}) // in a program: postgres.New(db, postgres.Options{})
 	_ = q.Enqueue(ctx, nil, WelcomeEmail.New(Welcome{UserID: 42}))
@@ -48,7 +50,7 @@ func ExampleFleet() {
 		return nil
 	})
 	done := make(chan error)
-	go func() { done <- queue.Worker{Backend: q, Handler: mux, Name: "mailer"}.Run(ctx) }()
+	go func() { done <- engine.Worker{Backend: q, Handler: mux, Name: "mailer"}.Run(ctx) }()
 
 	for workers, _ := q.Workers(ctx); len(workers) == 0; workers, _ = q.Workers(ctx) {
 		time.Sleep(10 * time.Millisecond) // the first report is sent after about a second

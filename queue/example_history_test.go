@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // An Inspector tells why the earlier attempts of a job failed.
@@ -33,7 +34,7 @@ func ExampleRecord_history() {
 	// attempt 2 by host-1: card declined
 }
 
-func printHistory(ctx context.Context, inspector queue.Inspector, id int64) {
+func printHistory(ctx context.Context, inspector driver.Inspector, id int64) {
 	record, _, err := inspector.Job(ctx, id)
 	if err != nil {
 		panic(err)

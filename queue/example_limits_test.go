@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -18,7 +19,7 @@ var SendWebhook = queue.Kind[Webhook]{
 }
 
 // Tenants take turns, and at most two webhooks of one tenant are sent at once, over all workers.
-func ExampleRuler() {
+func ExampleRule() {
 	q := queuetest.New(queuetest.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 
@@ -56,7 +57,7 @@ func ExampleRuler() {
 		}
 		return nil
 	})
-	w := queue.Worker{Backend: q, Handler: mux, Queues: []string{"webhooks"}, Concurrency: 10}
+	w := engine.Worker{Backend: q, Handler: mux, Queues: []string{"webhooks"}, Concurrency: 10}
 	if err := w.Run(ctx); err != nil {
 		fmt.Println(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -30,7 +31,7 @@ func ExampleKind_HandleMany() {
 	if err := q.Enqueue(ctx, nil, index.New("home"), index.New(""), index.New("about")); err != nil {
 		panic(err)
 	}
-	if err := (queue.Worker{Backend: q, Handler: mux, Concurrency: 100, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: mux, Concurrency: 100, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
 		panic(err)
 	}
 	counts, _ := q.Counts(context.Background())

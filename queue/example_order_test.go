@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -72,7 +73,7 @@ func ExampleKind_orderedRetry() {
 		}
 		return nil
 	})
-	w := queue.Worker{Backend: q, Handler: mux, Queues: []string{"ledger"}, Logger: slog.New(slog.DiscardHandler)}
+	w := engine.Worker{Backend: q, Handler: mux, Queues: []string{"ledger"}, Logger: slog.New(slog.DiscardHandler)}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}

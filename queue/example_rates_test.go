@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -56,7 +57,7 @@ func ExampleRate() {
 		}
 		return nil
 	})
-	w := queue.Worker{Backend: q, Handler: mux, Queues: []string{"partner"}, Concurrency: 1}
+	w := engine.Worker{Backend: q, Handler: mux, Queues: []string{"partner"}, Concurrency: 1}
 	if err := w.Run(ctx); err != nil {
 		fmt.Println(err)
 	}

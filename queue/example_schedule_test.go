@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -33,7 +34,7 @@ func ExampleSchedule() {
 	if _, err := q.DeclareSchedules(ctx, nil, declared); err != nil {
 		fmt.Println(err)
 	}
-	if err := (queue.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
 		fmt.Println(err)
 	}
 	// Output: report-each-second us
@@ -41,7 +42,7 @@ func ExampleSchedule() {
 
 // A person edits, pauses and deletes schedules while the program runs, each in a transaction with
 // an audit row, or with nil as here.
-func ExampleScheduler() {
+func ExampleDeclaration() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	if err := q.SetSchedules(ctx, nil, report.Schedule("weekly", "30 9 * * mon", reportArgs{})); err != nil {

@@ -7,12 +7,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // LastHour writes what the runs of each kind came to in the last hour.
-func LastHour(ctx context.Context, out io.Writer, s queue.Statistician) error {
+func LastHour(ctx context.Context, out io.Writer, s driver.Statistician) error {
 	kinds, err := s.Stats(ctx, queue.StatsFilter{From: time.Now().Add(-time.Hour), ByKind: true, Times: true})
 	if err != nil {
 		return err
@@ -23,7 +25,7 @@ func LastHour(ctx context.Context, out io.Writer, s queue.Statistician) error {
 	return nil
 }
 
-func ExampleStatistician() {
+func ExampleStatsFilter() {
 	ctx, stop := context.WithCancel(context.Background())
 	q := queuetest.New(queuetest.Options{}) // in a program: postgres.New(db, postgres.Options{})
 	jobs := []*queue.Job{WelcomeEmail.New(Welcome{UserID: 1}), WelcomeEmail.New(Welcome{UserID: 2}), WelcomeEmail.New(Welcome{UserID: 3})}
@@ -36,7 +38,7 @@ func ExampleStatistician() {
 		time.Sleep(10 * time.Millisecond)
 		return nil
 	})
-	_ = queue.Worker{Backend: q, Handler: mux, Concurrency: 1}.Run(ctx)
+	_ = engine.Worker{Backend: q, Handler: mux, Concurrency: 1}.Run(ctx)
 	all, _ := q.Stats(context.Background(), queue.StatsFilter{})
 	fmt.Println(all[0].Done, "done, each of which took 10 ms or more:", all[0].Ran >= 30*time.Millisecond)
 	// Output: 3 done, each of which took 10 ms or more: true
@@ -45,7 +47,7 @@ func ExampleStatistician() {
 func ExampleHistogram() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
-	report := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w"}, Stats: []queue.MinuteStats{{
+	report := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w"}, Stats: []driver.MinuteStats{{
 		Queue: "default", Kind: "email.welcome", Stats: queue.Stats{Done: 100, RunTimes: queue.Histogram{0, 0, 0, 90, 0, 0, 0, 10}},
 	}}}
 	_ = q.ReportWorkers(ctx, report) // as a worker does

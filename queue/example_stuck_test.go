@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // Stuck is a page of the jobs that have been running for longer than ten minutes.
-type Stuck struct{ Jobs queue.Inspector }
+type Stuck struct{ Jobs driver.Inspector }
 
 func (s Stuck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stuck, _, err := s.Jobs.Jobs(r.Context(), queue.Filter{RunningFor: 10 * time.Minute, NoPayload: true})
@@ -27,7 +28,7 @@ func (s Stuck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Failing returns the jobs that wait for their third attempt or a later one.
-func Failing(ctx context.Context, q queue.Inspector) (all []queue.Record, err error) {
+func Failing(ctx context.Context, q driver.Inspector) (all []queue.Record, err error) {
 	f := queue.Filter{Status: queue.StatusPending, MinAttempts: 2}
 	for {
 		page, next, err := q.Jobs(ctx, f)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"log/slog"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -32,7 +31,7 @@ func Example() {
 		fmt.Printf("welcome, user %d (attempt %d)\n", w.UserID, job.Attempt)
 		return nil
 	})
-	if _, err := q.Drain(ctx, mux); err != nil { // in a program: queue.Worker{Backend: q, Handler: mux}.Run(ctx)
+	if _, err := q.Drain(ctx, mux); err != nil { // in a program: engine.Worker{Backend: q, Handler: mux}.Run(ctx)
 		log.Fatal(err)
 	}
 	// Output: welcome, user 42 (attempt 1)
@@ -58,65 +57,6 @@ func ExampleEnqueuer() {
 		return tx.Commit() // the user and the job, or neither
 	}
 	_ = signUp
-}
-
-func ExampleWorker() {
-	// In a program: signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM).
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	q := queuetest.New(queuetest.Options{})
-	if err := q.Enqueue(ctx, nil, WelcomeEmail.New(Welcome{UserID: 42})); err != nil {
-		log.Fatal(err)
-	}
-
-	mux := queue.NewMux()
-	WelcomeEmail.Handle(mux, func(ctx context.Context, job *queue.Job, w Welcome) error {
-		fmt.Println("welcome, user", w.UserID)
-		stop() // only for this example: the worker finishes the jobs that it has started
-		return nil
-	})
-	err := queue.Worker{
-		Backend:     q,
-		Handler:     mux,
-		Queues:      []string{"critical", queue.DefaultQueue},
-		Concurrency: 50,
-	}.Run(ctx)
-	fmt.Println("stopped:", err)
-	// Output:
-	// welcome, user 42
-	// stopped: <nil>
-}
-
-// OnDead tells a person of jobs that will not run again.
-func ExampleWorker_onDead() {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	q := queuetest.New(queuetest.Options{})
-	if err := q.Enqueue(ctx, nil, WelcomeEmail.New(Welcome{UserID: 42})); err != nil {
-		log.Fatal(err)
-	}
-
-	mux := queue.NewMux()
-	WelcomeEmail.Handle(mux, func(ctx context.Context, job *queue.Job, w Welcome) error {
-		return queue.Discard(errors.New("no such user"))
-	})
-	err := queue.Worker{
-		Backend: q,
-		Handler: mux,
-		Logger:  slog.New(slog.DiscardHandler),
-		OnDead: func(ctx context.Context, job *queue.Job, err error) {
-			defer stop() // only for this example
-			if errors.Is(err, queue.ErrLost) {
-				fmt.Printf("job %d (%s) has crashed its workers\n", job.ID, job.Kind)
-				return
-			}
-			fmt.Printf("job %d (%s) has failed: %v\n", job.ID, job.Kind, err) // in a program: send an alert
-		},
-	}.Run(ctx)
-	fmt.Println("stopped:", err)
-	// Output:
-	// job 1 (email.welcome) has failed: no such user
-	// stopped: <nil>
 }
 
 func ExampleKind() {
@@ -157,7 +97,7 @@ func ExampleMux() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := q.Drain(ctx, mux); err != nil { // in a program: queue.Worker{Backend: q, Handler: mux}.Run(ctx)
+	if _, err := q.Drain(ctx, mux); err != nil { // in a program: engine.Worker{Backend: q, Handler: mux}.Run(ctx)
 		log.Fatal(err)
 	}
 	// Output:

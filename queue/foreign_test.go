@@ -6,6 +6,7 @@ import (
 	"context"
 	"go/build"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/queuetest"
 )
 
 // foreignZone is the name of a zone that has other data in each of two processes.
@@ -139,7 +142,7 @@ func TestForeignTickIsLogged(t *testing.T) {
 	zones := vancouvers(t)
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2030, 12, 2, 12, 0, 0, 0, time.UTC)))
-		q := newQueue(t, 0)
+		q := queuetest.New(queuetest.Options{})
 		queue.SetZone(t, zones[1])
 		s := queue.Schedule{Name: "a", Spec: "0 9 * * *", Zone: foreignZone, Job: &queue.Job{Kind: "k"}}
 		if err := q.SetSchedules(t.Context(), nil, s); err != nil {
@@ -147,23 +150,24 @@ func TestForeignTickIsLogged(t *testing.T) {
 		}
 		queue.SetZone(t, zones[0])
 		var ticks []string
-		w := start(t, queue.Worker{Backend: q, Handler: queue.HandlerFunc(func(_ context.Context, j *queue.Job) error {
+		var log bytes.Buffer
+		ctx, stop := context.WithTimeout(t.Context(), 3*24*time.Hour)
+		defer stop()
+		err := engine.Worker{Backend: q, Logger: slog.New(slog.NewTextHandler(&log, nil)), Handler: queue.HandlerFunc(func(_ context.Context, j *queue.Job) error {
 			ticks = append(ticks, j.Headers[queue.TickHeader])
 			return nil
-		})})
-		time.Sleep(3 * 24 * time.Hour)
-		w.stop()
+		})}.Run(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
 		const want = "2030-12-02T16:00:00Z 2030-12-03T17:00:00Z 2030-12-04T17:00:00Z"
 		if got := strings.Join(ticks, " "); got != want {
 			t.Errorf("ticks: got %s, want %s", got, want)
 		}
-		w.log.wantLogged(t, 0, "firing schedules") // nothing has failed, so nothing works again
-		found := w.log.find(t, "errand: fired a tick of other time zone data")
-		if len(found) != 1 || found[0]["level"] != "WARN" {
-			t.Fatalf("got %v, want one warning: %s", found, w.log)
+		for _, want := range []string{"level=WARN", "fired a tick of other time zone data", `schedule \"a\": fired its tick 2030-12-02T16:00:00Z`, "in place of 2030-12-02T17:00:00Z"} {
+			if strings.Count(log.String(), want) != 1 {
+				t.Errorf("the log should have %q once:\n%s", want, &log)
+			}
 		}
-		text := found[0]["error"].(string)
-		wantText(t, text, `schedule "a": fired its tick 2030-12-02T16:00:00Z`)
-		wantText(t, text, "in place of 2030-12-02T17:00:00Z")
 	})
 }

@@ -22,7 +22,7 @@ func (f HandlerFunc) HandleJob(ctx context.Context, job *Job) error { return f(c
 type Middleware func(Handler) Handler
 
 // Chain wraps h in the middleware, the first outermost: Chain(h, a, b) runs a, then b, then h. A
-// [Worker] finds the [Mux] within the handler that Chain returns.
+// [engine.Worker] finds the [Mux] within the handler that Chain returns.
 func Chain(h Handler, middleware ...Middleware) Handler {
 	outer := h
 	var holders []ConnHolder
@@ -56,7 +56,7 @@ func (f EnqueuerFunc) Enqueue(ctx context.Context, db DB, jobs ...*Job) error {
 type EnqueueMiddleware func(Enqueuer) Enqueuer
 
 // ChainEnqueuer wraps e in the middleware, the first outermost: ChainEnqueuer(e, a, b) runs a, then
-// b, then e. [As] finds e's capabilities in the Enqueuer that ChainEnqueuer returns.
+// b, then e. [driver.As] finds e's capabilities in the Enqueuer that ChainEnqueuer returns.
 func ChainEnqueuer(e Enqueuer, middleware ...EnqueueMiddleware) Enqueuer {
 	outer := e
 	for i := len(middleware) - 1; i >= 0; i-- {

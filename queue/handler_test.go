@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -32,7 +33,7 @@ func TestChain(t *testing.T) {
 	if want := []string{"a", "b", "handler"}; !slices.Equal(order, want) {
 		t.Errorf("order: got %v, want %v", order, want)
 	}
-	if found, ok := queue.As[*queue.Mux](h); !ok || found != mux {
+	if found, ok := queue.MuxOf(h); !ok || found != mux {
 		t.Errorf("As: got %v, %v, want the Mux within", found, ok)
 	}
 }
@@ -55,7 +56,7 @@ func TestChainEnqueuer(t *testing.T) {
 		t.Errorf("order: got %v, want %v", order, want)
 	}
 	wantCount(t, q, queue.StatusPending, 2)
-	if _, ok := queue.As[queue.Inspector](e); !ok {
+	if _, ok := driver.As[driver.Inspector](e); !ok {
 		t.Error("As does not find what the innermost can do")
 	}
 }

@@ -26,6 +26,16 @@ func bucketStart(n int) time.Duration {
 	return time.Millisecond << (n - 1)
 }
 
+// with returns h with one more duration. It may change h.
+func (h Histogram) with(d time.Duration) Histogram {
+	n := bucketOf(d)
+	for len(h) <= n {
+		h = append(h, 0)
+	}
+	h[n]++
+	return h
+}
+
 // Add returns h with the counts of other added. It may change h.
 func (h Histogram) Add(other Histogram) Histogram {
 	for len(h) < len(other) {
@@ -33,14 +43,6 @@ func (h Histogram) Add(other Histogram) Histogram {
 	}
 	for i, n := range other {
 		h[i] += n
-	}
-	return h
-}
-
-// trimmed returns h without the empty buckets at its end. They share memory.
-func (h Histogram) trimmed() Histogram {
-	for len(h) > 0 && h[len(h)-1] == 0 {
-		h = h[:len(h)-1]
 	}
 	return h
 }

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"time"
-	"unicode/utf8"
+
+	"github.com/errandhq/errand/internal/check"
 )
 
 // Job is one unit of work: a kind, a payload, and when and how often it may run. [Kind.New] makes
@@ -75,11 +76,11 @@ type Job struct {
 	// LastError is the error text of the last run that failed; "" means none. Filled in by Claim.
 	LastError string `json:"last_error,omitempty"`
 	// Unreadable is why the job's payload or headers cannot be read; nil means that they can. A
-	// [Worker] does not run such a job, but settles it as [Dead] with this error. Filled in by
-	// Claim and by an [Inspector].
+	// [engine.Worker] does not run such a job, but settles it as [Dead] with this error. Filled in by
+	// Claim and by an [driver.Inspector].
 	Unreadable error `json:"-"`
-	// Limited is true if a [Rule] limits how many jobs of the queue run or start. The job's end
-	// leaves a place for another job, so a [Worker] that has settled it claims at once. Filled in by
+	// Limited is true if a [Rule] limits how many jobs of the queue run or start. The job's end leaves
+	// a place for another job, so a [engine.Worker] that has settled it claims at once. Filled in by
 	// Claim.
 	Limited bool `json:"limited,omitempty"`
 	// Duplicate is true if the job was not written because a live job of the queue has its Key. ID
@@ -125,11 +126,8 @@ const (
 	// MaxHeaders is how many bytes the names and values of a job's Headers may have in total.
 	MaxHeaders = 64 << 10
 
-	maxAttemptsLimit = 1_000_000
-	maxKey           = 500
-	maxGroup         = 200
-	maxCost          = 1_000_000
-	maxDelay         = 100 * 365 * 24 * time.Hour
+	maxKey  = 500
+	maxCost = 1_000_000
 )
 
 // Check returns an [*InvalidError] that names the first bad field. It returns nil if every backend
@@ -159,8 +157,8 @@ func (j *Job) Check(maxPayload int) error {
 	if err := j.checkTimes(); err != nil {
 		return err
 	}
-	if j.MaxAttempts < 0 || j.MaxAttempts > maxAttemptsLimit {
-		return invalid("MaxAttempts", "%d: between 0 (the default) and %d", j.MaxAttempts, maxAttemptsLimit)
+	if j.MaxAttempts < 0 || j.MaxAttempts > check.MaxAttempts {
+		return invalid("MaxAttempts", "%d: between 0 (the default) and %d", j.MaxAttempts, check.MaxAttempts)
 	}
 	if len(j.Key) > maxKey {
 		return invalid("Key", "%d bytes: at most %d", len(j.Key), maxKey)
@@ -194,8 +192,8 @@ func (j *Job) checkOnDuplicate() error {
 		return invalid("MaxDelay", "%v without OnDuplicate: Replace", j.MaxDelay)
 	case j.Key == "":
 		return invalid("OnDuplicate", "Replace without a Key")
-	case j.MaxDelay < 0 || j.MaxDelay > maxDelay:
-		return invalid("MaxDelay", "%v: between 0 and %v", j.MaxDelay, maxDelay)
+	case j.MaxDelay < 0 || j.MaxDelay > check.MaxDelay:
+		return invalid("MaxDelay", "%v: between 0 and %v", j.MaxDelay, check.MaxDelay)
 	case j.MaxDelay != 0 && j.Delay == 0:
 		return invalid("MaxDelay", "%v without a Delay", j.MaxDelay)
 	case j.MaxDelay != 0 && j.MaxDelay < j.Delay:
@@ -206,8 +204,8 @@ func (j *Job) checkOnDuplicate() error {
 
 // checkTimes checks Delay and ScheduledAt.
 func (j *Job) checkTimes() error {
-	if j.Delay < 0 || j.Delay > maxDelay {
-		return invalid("Delay", "%v: between 0 and %v", j.Delay, maxDelay)
+	if j.Delay < 0 || j.Delay > check.MaxDelay {
+		return invalid("Delay", "%v: between 0 and %v", j.Delay, check.MaxDelay)
 	}
 	if j.ScheduledAt.IsZero() {
 		return nil
@@ -239,42 +237,21 @@ func checkHeaders(headers map[string]string) error {
 	return nil
 }
 
-// checkName returns an error unless name has 1 to 200 printable ASCII bytes. Every database, log
-// and dashboard shows those unchanged.
-func checkName(field, name string) error {
-	if name == "" {
-		return invalid(field, "empty")
-	}
-	if len(name) > 200 {
-		return invalid(field, "%d bytes: at most 200", len(name))
-	}
-	for i := range len(name) {
-		if name[i] < 0x20 || name[i] > 0x7e {
-			return invalid(field, "byte %#02x at %d: printable ASCII only", name[i], i)
-		}
-	}
-	return nil
-}
+// checkName returns an error for a name that is not 1 to 200 printable ASCII bytes.
+func checkName(field, name string) error { return asError(field, check.Name(name)) }
 
 // checkText returns an error for text that SQL databases cannot store.
-func checkText(field, s string) error {
-	if !utf8.ValidString(s) {
-		return invalid(field, "invalid UTF-8")
-	}
-	for i := range len(s) {
-		if s[i] == 0 {
-			return invalid(field, "NUL byte at %d", i)
-		}
-	}
-	return nil
-}
+func checkText(field, s string) error { return asError(field, check.Text(s)) }
 
 // checkGroup returns an error for a group that no job can have.
-func checkGroup(group string) error {
-	if len(group) > maxGroup {
-		return invalid("Group", "%d bytes: at most %d", len(group), maxGroup)
+func checkGroup(group string) error { return asError("Group", check.Group(group)) }
+
+// asError returns an [*InvalidError], or nil if there is no problem.
+func asError(field, problem string) error {
+	if problem == "" {
+		return nil
 	}
-	return checkText("Group", group)
+	return &InvalidError{Field: field, Problem: problem}
 }
 
 // checkOrder returns an error for an ordered job that has no group, or a priority.

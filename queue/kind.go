@@ -20,7 +20,7 @@ type Kind[T any] struct {
 	// jobs of the kind exist.
 	Name string
 	// Queue, Priority, MaxAttempts and Ordered are copied to the jobs that New makes. Their zero
-	// values mean the same as in [Job]. A [Worker] that is to run the jobs must serve Queue.
+	// values mean the same as in [Job]. A [engine.Worker] that is to run the jobs must serve Queue.
 	Queue       string
 	Priority    int32
 	MaxAttempts int
@@ -28,9 +28,9 @@ type Kind[T any] struct {
 	// GroupBy returns the Group of the job that New makes with v; nil means no group. New does not
 	// call it if v cannot be marshalled. Example: func(r ReportArgs) string { return r.Tenant }
 	GroupBy func(v T) string
-	// Timeout replaces the [Worker]'s Timeout for jobs of this kind. 0 means the worker's; below 0
-	// means no limit. If the worker cannot find the [Mux] that handles the kind, the shorter of the
-	// two applies.
+	// Timeout replaces the [engine.Worker]'s Timeout for jobs of this kind. 0 means the worker's;
+	// below 0 means no limit. If the worker cannot find the [Mux] that handles the kind, the shorter
+	// of the two applies.
 	Timeout time.Duration
 	// DiscardMisfits makes a job dead at once if its payload does not fit T. By default the job fails
 	// and is retried, because a worker of a newer release may be able to run it.
@@ -57,7 +57,7 @@ func (k Kind[T]) New(v T) *Job {
 }
 
 // Schedule returns a schedule that enqueues such a job, with v as its payload, at the times of
-// spec. It is not set yet: see [Scheduler] and [ScheduleRunner].
+// spec. It is not set yet: see [driver.Scheduler] and [driver.ScheduleRunner].
 func (k Kind[T]) Schedule(name, spec string, v T) Schedule {
 	return Schedule{Name: name, Spec: spec, Job: k.New(v)}
 }

@@ -196,26 +196,8 @@ func TestChainOrder(t *testing.T) {
 	if strings.Join(got, " ") != "a b c handler" {
 		t.Errorf("ran %v, want a b c handler", got)
 	}
-	if found, ok := queue.As[*queue.Mux](h); !ok || found != mux {
+	if found, ok := queue.MuxOf(h); !ok || found != mux {
 		t.Error("As does not find the Mux in the chain")
-	}
-}
-
-// wrapped is a queue behind an Unwrap method.
-type wrapped struct{ queue.Queue }
-
-func (w wrapped) Unwrap() queue.Queue { return w.Queue }
-
-func TestAs(t *testing.T) {
-	q := queuetest.New(queuetest.Options{})
-	if _, ok := queue.As[queue.Waiter](wrapped{wrapped{q}}); !ok {
-		t.Error("As does not follow Unwrap")
-	}
-	if _, ok := queue.As[queue.Waiter](plain(q)); ok {
-		t.Error("As finds a capability that is hidden")
-	}
-	if _, ok := queue.As[queue.Waiter](nil); ok {
-		t.Error("As finds something in nil")
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/errandhq/errand/internal/handling"
 )
 
 // Many says how [Kind.HandleMany] collects jobs. The zero value works.
@@ -58,9 +60,9 @@ func (m Many) withDefaults() (Many, error) {
 // lost job is dropped. ctx ends once that is so of all jobs.
 //
 // HandleMany does not go together with middleware that holds a connection for each job, such as
-// middleware.Tx: HandleMany panics, or [Worker.Run] returns an [*InvalidError]. To settle the jobs
-// in the transaction of their work, begin it in fn, call Settle in it with an outcome for each job,
-// commit, and return [Settled] for each.
+// middleware.Tx: HandleMany panics, or [engine.Worker.Run] returns an [*InvalidError]. To settle
+// the jobs in the transaction of their work, begin it in fn, call Settle in it with an outcome for
+// each job, commit, and return [Settled] for each.
 //
 // Where no Worker runs the jobs, as in queuetest and a test that calls [Mux.HandleJob], each call
 // gets one job and none waits. HandleMany panics if a field of how is out of range.
@@ -130,8 +132,11 @@ type batch struct {
 // batchesKey is the context key by which a handler finds its worker's batches.
 type batchesKey struct{}
 
-func newBatches(concurrency int, stopping <-chan struct{}) *batches {
-	return &batches{most: concurrency, stopping: stopping, open: make(map[batchKey]*batch)}
+// WithBatches returns a context in which the handlers of [Kind.HandleMany] collect jobs, at most
+// most for a call, as those of one worker do. Once stopping is closed, calls do not wait for more
+// jobs. A [engine.Worker] uses it, and code that runs handlers concurrently without one.
+func WithBatches(ctx context.Context, most int, stopping <-chan struct{}) context.Context {
+	return context.WithValue(ctx, batchesKey{}, &batches{most: most, stopping: stopping, open: make(map[batchKey]*batch)})
 }
 
 // handle returns the answer to one job, after the call that the job is in.
@@ -199,7 +204,7 @@ func (c *collector) run(members []*member) {
 			m.err = context.Cause(m.ctx)
 			continue
 		}
-		m.err = errGoexit
+		m.err = handling.ErrGoexit
 		live = append(live, m)
 	}
 	if len(live) == 0 {
@@ -231,7 +236,7 @@ func (c *collector) run(members []*member) {
 // callContext returns the context for a call with these jobs. It ends with the first of their
 // contexts that ends for another reason than that its job is lost or cancelled, or with the last.
 func callContext(members []*member) (ctx context.Context, end context.CancelFunc) {
-	shared := &handlerContext{Context: context.WithoutCancel(members[0].ctx), isShared: true}
+	shared := &handling.Context{Context: context.WithoutCancel(members[0].ctx), IsShared: true}
 	ctx, cancel := context.WithCancelCause(shared)
 	ends := []func(){func() { cancel(nil) }}
 	var earliest time.Time
@@ -265,6 +270,10 @@ func errManyInTx(field, kind string) error {
 	return invalid(field, "kind %q: many jobs a call, within middleware that holds a connection for each job, such as middleware.Tx: "+
 		"begin one transaction in the function instead, settle the jobs in it, and return queue.Settled for each", kind)
 }
+
+// CheckHandler returns an [*InvalidError] if a handler of [Kind.HandleMany] is within middleware
+// that holds a connection for each job. A [engine.Worker] calls it at its start.
+func CheckHandler(h Handler) error { return checkMany(h, false) }
 
 // checkMany returns an error if a handler within h is one of HandleMany, and one around that holds
 // a connection.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/errandhq/errand/internal/check"
 )
 
 // Action is what Settle does with a job after a run. The zero value is Done.
@@ -61,8 +63,8 @@ type Outcome struct {
 	Throttle bool
 	Delay    time.Duration // with Retry and Release: how long until the job is due; below 0 means 0
 	Err      error         // with Retry, Dead and Cancel: its text is stored as the job's LastError; may be nil
-	// Output is the job's output: with Done only, on a backend that is a [ResultKeeper]. nil means
-	// none.
+	// Output is the job's output: with Done only, on a backend that is a [driver.ResultKeeper]. nil
+	// means none.
 	Output json.RawMessage
 }
 
@@ -76,8 +78,8 @@ func (o Outcome) Check() error {
 	if o.Action > Cancel {
 		return invalid("Outcome.Action", "%d: no action", o.Action)
 	}
-	if o.Delay > maxDelay {
-		return invalid("Outcome.Delay", "%v: at most %v", o.Delay, maxDelay)
+	if o.Delay > check.MaxDelay {
+		return invalid("Outcome.Delay", "%v: at most %v", o.Delay, check.MaxDelay)
 	}
 	if o.Throttle && o.Action != Release {
 		return invalid("Outcome.Throttle", "with the action %v: only a release throttles", o.Action)
@@ -119,7 +121,7 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	case a == plain:
 		o = Outcome{Job: job, Action: Retry, Delay: backoffOf(job, err), Err: err}
 	default:
-		o = Outcome{Job: job, Action: a.action, Delay: min(max(a.delay, 0), maxDelay), Err: err}
+		o = Outcome{Job: job, Action: a.action, Delay: min(max(a.delay, 0), check.MaxDelay), Err: err}
 	}
 	switch o.Action {
 	case Done:

@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/errandhq/errand/internal/check"
 )
 
 // DB runs statements. [*sql.DB], [*sql.Tx] and [*sql.Conn] are DBs, and so are the handles of sqlx,
@@ -45,10 +47,10 @@ type Enqueuer interface {
 	Enqueue(ctx context.Context, db DB, jobs ...*Job) error
 }
 
-// Consumer claims, extends and settles jobs. A [Worker] needs no more of a backend. Its methods may
-// be called concurrently. Slices and jobs belong to the caller, also the slices and jobs that the
-// methods return. The caller passes claimed jobs to Extend and Settle with ID, Fence and Worker
-// unchanged: they prove that the caller holds the job.
+// Consumer claims, extends and settles jobs. A [engine.Worker] needs no more of a backend. Its
+// methods may be called concurrently. Slices and jobs belong to the caller, also the slices and
+// jobs that the methods return. The caller passes claimed jobs to Extend and Settle with ID, Fence
+// and Worker unchanged: they prove that the caller holds the job.
 //
 // A holder keeps a job whose lease has expired until the job is reclaimed. If a method fails
 // because ctx has ended, errors.Is finds ctx's error in the method's error.
@@ -77,7 +79,7 @@ type Consumer interface {
 	// settle twice. Error texts are stored as [ErrorText] returns them. A call must not have two
 	// outcomes for one job. A bad outcome (see [Outcome.Check]) is an [*InvalidError].
 	//
-	// If db is nil, a backend may return a [*LockedError] instead of waiting for a locked job.
+	// If db is nil, a backend may return a [*driver.LockedError] instead of waiting for a locked job.
 	Settle(ctx context.Context, db DB, outcomes ...Outcome) (lost []*Job, err error)
 }
 
@@ -87,7 +89,7 @@ type Queue interface {
 	Consumer
 }
 
-// DefaultQueue is the queue of a [Job] or a [Worker] that names none.
+// DefaultQueue is the queue of a [Job] or a [engine.Worker] that names none.
 const DefaultQueue = "default"
 
 // ClaimRequest says which jobs a worker wants, how many and for how long.
@@ -144,7 +146,7 @@ func (r ClaimRequest) Check() error {
 	if r.Bytes < 0 {
 		return invalid("Bytes", "%d: at least 1, or 0 for %d", r.Bytes, defaultClaimBytes)
 	}
-	if err := CheckLease(r.Lease); err != nil {
+	if err := asError("Lease", check.Lease(r.Lease)); err != nil {
 		return err
 	}
 	return checkName("Worker", r.Worker)
@@ -154,32 +156,3 @@ const defaultClaimBytes = 16 << 20
 
 // MaxBytes returns Bytes, or 16 MiB if Bytes is 0.
 func (r ClaimRequest) MaxBytes() int { return cmp.Or(r.Bytes, defaultClaimBytes) }
-
-// CheckReassign returns an [*InvalidError] for what [Reassigner] does not accept. Backends call it
-// first.
-func CheckReassign(workers []string, jobs []*Job) error {
-	if len(workers) != len(jobs) {
-		return invalid("Workers", "%d names for %d jobs: one for each", len(workers), len(jobs))
-	}
-	for i, job := range jobs {
-		if job == nil {
-			return invalid("Job", "nil")
-		}
-		if err := checkName("Workers", workers[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxLease keeps the sum of a time and a lease within the range of every clock.
-const maxLease = 365 * 24 * time.Hour
-
-// CheckLease returns an [*InvalidError] unless lease is between a millisecond and a year. Backends
-// call it first in Extend.
-func CheckLease(lease time.Duration) error {
-	if lease < time.Millisecond || lease > maxLease {
-		return invalid("Lease", "%v: between 1ms and %v", lease, maxLease)
-	}
-	return nil
-}

@@ -20,8 +20,8 @@ const (
 	StatusCancelled Status = "cancelled" // ended because a person or a program has cancelled it
 )
 
-// Record is a job as an [Inspector] returns it. Times are the backend's. A run is from a claim to
-// its outcome.
+// Record is a job as an [driver.Inspector] returns it. Times are the backend's. A run is from a
+// claim to its outcome.
 //
 // The names of its JSON form will not change. Zero values of optional fields are left out, and
 // Unreadable always is: an error has no JSON form.
@@ -47,7 +47,7 @@ type Record struct {
 	// handler has returned. Zero means neither.
 	CancelAt time.Time `json:"cancel_at,omitzero"`
 	// History is the last failures of the job, at most [MaxHistory], the oldest first. A redrive
-	// keeps them. Only [Inspector].Job fills it in, not Jobs.
+	// keeps them. Only [driver.Inspector].Job fills it in, not Jobs.
 	History []Failure `json:"history,omitempty"`
 	// UpdatedAt is when the job last changed, other than by an extension of its lease.
 	UpdatedAt time.Time `json:"updated_at"`

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestRecordJSON: the names in a record's JSON are part of the API. Optional fields that are zero
@@ -75,7 +76,7 @@ func TestAdminJSON(t *testing.T) {
 		want  string
 	}{
 		{queue.Count{Queue: "q", Status: queue.StatusDead, Jobs: 2, Exact: true}, `{"queue":"q","status":"dead","jobs":2,"exact":true}`},
-		{queue.Backlog{Queue: "q", Age: time.Second}, `{"queue":"q","age_ns":1000000000}`},
+		{driver.Backlog{Queue: "q", Age: time.Second}, `{"queue":"q","age_ns":1000000000}`},
 		{queue.Event{Type: queue.EventStarted}, `{"type":"started","job":null}`},
 		{queue.Event{Type: queue.EventRetried, Err: errors.New("boom"), Delay: 1, Took: 2},
 			`{"type":"retried","job":null,"delay_ns":1,"took_ns":2,"error":"boom"}`},

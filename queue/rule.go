@@ -93,21 +93,6 @@ func (r Rule) Check() error {
 	return cmp.Or(r.Rate.check("Rate", 0), r.GroupRate.check("GroupRate", lowest))
 }
 
-// CheckQueue returns an [*InvalidError] if no queue can have that name, for backends. "" is not the
-// default queue here: an empty field of a form must not pause it.
-func CheckQueue(name string) error { return checkName("Queue", name) }
-
-// CheckGroup returns an [*InvalidError] if the queue can have no group of that name, for backends.
-func CheckGroup(queue, group string) error {
-	if err := CheckQueue(queue); err != nil {
-		return err
-	}
-	if group == "" {
-		return invalid("Group", "empty: PauseQueue pauses the whole queue")
-	}
-	return checkGroup(group)
-}
-
 // IsZero reports whether the rule says nothing. To set it is to remove the rule.
 func (r Rule) IsZero() bool { return r == Rule{Queue: r.Queue, Group: r.Group} }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/errandhq/errand/queue/cron"
 )
 
-// Schedule enqueues a job again and again, at the times of a cron expression. A [Scheduler] keeps
-// schedules in its database, and each [Worker] of that database fires them. [Kind.Schedule] makes
-// one. Name, Spec and Job are required.
+// Schedule enqueues a job again and again, at the times of a cron expression. A [driver.Scheduler]
+// keeps schedules in its database, and each [engine.Worker] of that database fires them.
+// [Kind.Schedule] makes one. Name, Spec and Job are required.
 //
 // A tick is one time of the schedule. Each tick is fired once, by one of the workers: it enqueues
 // one job, or none if it was missed or if a live job has the Key.
@@ -85,7 +85,7 @@ func TickOf(job *Job) (schedule string, tick time.Time, ok bool) {
 	return name, tick, true
 }
 
-// ScheduleRecord is a schedule as [Scheduler].Schedules returns it. Times are the backend's.
+// ScheduleRecord is a schedule as [driver.Scheduler].Schedules returns it. Times are the backend's.
 type ScheduleRecord struct {
 	Schedule
 	// Next is the next tick. Zero if the schedule is paused.
@@ -118,12 +118,23 @@ type Declaration struct {
 	Release int64
 }
 
-// Check returns an [*InvalidError] for the first bad schedule.
+// Check returns an [*InvalidError] that names the first bad field and its schedule. Two schedules
+// with one name are an error.
 func (d Declaration) Check(maxPayload int) error {
 	if d.Release < 0 {
 		return invalid("Declaration.Release", "%d: at least 0", d.Release)
 	}
-	return CheckSchedules(maxPayload, d.Schedules...)
+	seen := make(map[string]bool, len(d.Schedules))
+	for _, s := range d.Schedules {
+		if err := s.Check(maxPayload); err != nil {
+			return err
+		}
+		if seen[s.Name] {
+			return invalid("Schedule.Name", "%q: twice in one call", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	return nil
 }
 
 // Order returns Release, or the time of the program's commit in seconds since 1970 if it is 0.
@@ -143,35 +154,9 @@ var commitTime = sync.OnceValue(func() int64 {
 	return 0
 })
 
-// CheckSchedules returns an [*InvalidError] that names the first bad field and its schedule.
-// maxPayload is the longest payload in bytes; 0 means [DefaultMaxPayload]. Two schedules with one
-// name are an error. Backends call it first when they set schedules.
-func CheckSchedules(maxPayload int, schedules ...Schedule) error {
-	seen := make(map[string]bool, len(schedules))
-	for _, s := range schedules {
-		if err := s.check(maxPayload); err != nil {
-			return err
-		}
-		if seen[s.Name] {
-			return invalid("Schedule.Name", "%q: twice in one call", s.Name)
-		}
-		seen[s.Name] = true
-	}
-	return nil
-}
-
-// CheckScheduleNames returns an [*InvalidError] for the first name that no schedule can have.
-// Backends call it first when they pause or delete schedules.
-func CheckScheduleNames(names ...string) error {
-	for _, name := range names {
-		if err := checkName("Schedule.Name", name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s Schedule) check(maxPayload int) error {
+// Check returns an [*InvalidError] for the first bad field. maxPayload is the longest payload in
+// bytes; 0 means [DefaultMaxPayload].
+func (s Schedule) Check(maxPayload int) error {
 	if err := checkName("Schedule.Name", s.Name); err != nil {
 		return err
 	}

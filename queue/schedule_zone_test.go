@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestScheduleZones: zones that a host may have, but that are not the same on every machine, are
 // refused, and the error does not advise to import them.
 func TestScheduleZones(t *testing.T) {
 	check := func(zone string) error {
-		return queue.CheckSchedules(0, queue.Schedule{Name: "s", Spec: "@daily", Zone: zone, Job: &queue.Job{Kind: "k"}})
+		return driver.CheckSchedules(0, queue.Schedule{Name: "s", Spec: "@daily", Zone: zone, Job: &queue.Job{Kind: "k"}})
 	}
 	for _, zone := range []string{
 		"Local", "localtime", "LOCALTIME", "./localtime", "posixrules", "Factory", "right/UTC", "right/Europe/Berlin", "posix/UTC",

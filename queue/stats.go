@@ -1,15 +1,14 @@
 package queue
 
 import (
-	"fmt"
 	"math"
 	"time"
 )
 
 const (
-	// StatsKept is how long a [Statistician] keeps its statistics.
+	// StatsKept is how long a [driver.Statistician] keeps its statistics.
 	StatsKept = 48 * time.Hour
-	// MaxStats is the most elements of the Stats of a [WorkerReport].
+	// MaxStats is the most elements of the Stats of a [driver.WorkerReport].
 	MaxStats = 1000
 	// OtherStats is the Queue and the Kind of the runs that a worker has not told apart, because it
 	// has seen so many different queues and kinds within ten seconds.
@@ -48,6 +47,26 @@ func (s *Stats) Add(other Stats) {
 	s.WaitTimes = s.WaitTimes.Add(other.WaitTimes)
 }
 
+// CountRun counts a run that has ended with that action, unless it is Release or Cancel. The run
+// took ran, after the job had waited for waited.
+func (s *Stats) CountRun(action Action, ran, waited time.Duration) {
+	switch action {
+	case Done:
+		s.Done++
+	case Retry:
+		s.Failed++
+	case Dead:
+		s.Dead++
+	default:
+		return
+	}
+	waited = max(waited, 0)
+	s.Ran = addTimes(s.Ran, ran)
+	s.Waited = addTimes(s.Waited, waited)
+	s.RunTimes = s.RunTimes.with(ran)
+	s.WaitTimes = s.WaitTimes.with(waited)
+}
+
 // addTimes returns the sum of two durations of at least 0, or the longest duration there is. A
 // backlog of 200,000 jobs that have waited for 13 hours comes to more than that.
 func addTimes(a, b time.Duration) time.Duration {
@@ -57,22 +76,7 @@ func addTimes(a, b time.Duration) time.Duration {
 	return math.MaxInt64
 }
 
-// MinuteStats are the statistics of a minute, queue and kind in a [WorkerReport].
-type MinuteStats struct {
-	Queue string
-	Kind  string
-	// Age is how long ago the minute began. See [MinuteStats.Minute].
-	Age time.Duration
-	Stats
-}
-
-// Minute returns the minute to which a backend adds the statistics, if its time is now: the minute
-// that begins closest to the minute by the worker's clock.
-func (s MinuteStats) Minute(now time.Time) time.Time {
-	return now.Add(30*time.Second - s.Age).UTC().Truncate(time.Minute)
-}
-
-// StatsRecord is what a [Statistician] returns. The names of its JSON form will not change.
+// StatsRecord is what a [driver.Statistician] returns. The names of its JSON form will not change.
 type StatsRecord struct {
 	// At is the beginning of the time that the record is about.
 	At time.Time `json:"at"`
@@ -117,39 +121,6 @@ func (f StatsFilter) Check() error {
 	}{{"From", f.From}, {"To", f.To}} {
 		if y := c.at.UTC().Year(); !c.at.IsZero() && (y < 1970 || y > 9999) {
 			return invalid(c.field, "year %d: between 1970 and 9999", y)
-		}
-	}
-	return nil
-}
-
-// checkStats checks the Stats of a report.
-func checkStats(all []MinuteStats) error {
-	if len(all) > MaxStats {
-		return invalid("Stats", "%d: at most %d", len(all), MaxStats)
-	}
-	for i, s := range all {
-		field := func(name string) string { return fmt.Sprintf("Stats[%d].%s", i, name) }
-		if err := checkName(field("Queue"), s.Queue); err != nil {
-			return err
-		}
-		if err := checkName(field("Kind"), s.Kind); err != nil {
-			return err
-		}
-		if s.Age < 0 || s.Age > maxDelay {
-			return invalid(field("Age"), "%v: between 0 and %v", s.Age, maxDelay)
-		}
-		if min(s.Done, s.Failed, s.Dead, s.Lost, int64(s.Ran), int64(s.Waited)) < 0 {
-			return invalid(fmt.Sprintf("Stats[%d]", i), "a count below 0")
-		}
-		for _, h := range []Histogram{s.RunTimes, s.WaitTimes} {
-			if len(h) > MaxBuckets {
-				return invalid(fmt.Sprintf("Stats[%d]", i), "%d buckets: at most %d", len(h), MaxBuckets)
-			}
-			for _, n := range h {
-				if n < 0 {
-					return invalid(fmt.Sprintf("Stats[%d]", i), "a count below 0")
-				}
-			}
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/web"
 )
 
@@ -90,7 +91,7 @@ func TestSQLite(t *testing.T) {
 // backend is what a dashboard uses of a backend.
 type backend interface {
 	queue.Queue
-	queue.Scheduler
+	driver.Scheduler
 }
 
 // testDatabase tests a queue in db. After the statement refuseAudit the audit log takes no entry.

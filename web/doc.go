@@ -8,7 +8,7 @@
 //	http.Handle("/errand/", http.StripPrefix("/errand", dashboard))
 //
 // Pages are rendered on the server and can be read and used without JavaScript. A page shows what
-// the backend's capabilities tell: a backend without a [queue.Scheduler] has no page of schedules.
+// the backend's capabilities tell: a backend without a [driver.Scheduler] has no page of schedules.
 //
 // Somebody who watches costs the database little: all sessions share what the handler has read, it
 // reads again after two seconds at the earliest, and only while a page is open. Readings that take

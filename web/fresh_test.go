@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/web"
 )
 
@@ -40,7 +41,7 @@ func burdened(t *testing.T) (*slowAll, *web.Handler) {
 func (q *slowAll) report(t *testing.T) {
 	t.Helper()
 	info := queue.WorkerInfo{Name: "w", Queues: []string{"other"}, Concurrency: 10}
-	if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: info}); err != nil {
+	if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: info}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -224,7 +225,7 @@ func (b slowCounts) Counts(ctx context.Context) ([]queue.Count, error) {
 	return b.Backend.Counts(ctx)
 }
 
-func (b slowCounts) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+func (b slowCounts) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	time.Sleep(10 * time.Millisecond)
 	return b.Backend.Backlogs(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // statuses are the columns of tables, in the order of a job's life.
@@ -77,7 +78,7 @@ func overview(q *request) error {
 // readings is what is known of all queues.
 type readings struct {
 	counts   reading[[]queue.Count]
-	backlogs reading[[]queue.Backlog]
+	backlogs reading[[]driver.Backlog]
 	rules    reading[[]queue.Rule]
 	paused   reading[[]string]
 }

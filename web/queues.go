@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // queuesPage is what the list of queues shows.
@@ -61,7 +62,7 @@ func queuePage(q *request) error {
 	if err != nil {
 		return err
 	}
-	if queue.CheckQueue(name) != nil {
+	if driver.CheckQueue(name) != nil {
 		return errNotFound
 	}
 	running := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Limit: newestRunning})

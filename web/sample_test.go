@@ -18,6 +18,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/web"
 )
 
@@ -295,7 +296,7 @@ func (q *slowAll) Counts(ctx context.Context) ([]queue.Count, error) {
 	return q.Queue.Counts(ctx)
 }
 
-func (q *slowAll) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+func (q *slowAll) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	q.wait()
 	return q.Queue.Backlogs(ctx)
 }
@@ -345,7 +346,7 @@ type broken struct{ *memory.Queue }
 
 func (broken) Counts(context.Context) ([]queue.Count, error) { return nil, errors.New("broken") }
 
-func (broken) Backlogs(context.Context) ([]queue.Backlog, error) { return nil, errors.New("broken") }
+func (broken) Backlogs(context.Context) ([]driver.Backlog, error) { return nil, errors.New("broken") }
 
 func (broken) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, error) {
 	return nil, 0, errors.New("broken")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // samples is what all sessions share. A field is nil if the backend lacks the capability.
 type samples struct {
 	// Facts: the verdict rests on them.
-	backlogs *sampled[[]queue.Backlog]
+	backlogs *sampled[[]driver.Backlog]
 	paused   *sampled[[]string]
 	workers  *sampled[[]queue.WorkerRecord]
 	expired  *sampled[listing] // running jobs whose lease has expired

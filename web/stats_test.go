@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestStats: the overview draws the runs of the last hour, and the page of kinds has their times.
@@ -20,7 +21,7 @@ func TestStats(t *testing.T) {
 		stats := queue.Stats{Done: 97, Failed: 2, Dead: 1, Ran: 100 * time.Second, Waited: 200 * time.Second}
 		stats.RunTimes = append(make(queue.Histogram, 9), 100)
 		stats.WaitTimes = append(make(queue.Histogram, 10), 100)
-		report := queue.WorkerReport{WorkerInfo: info, Stats: []queue.MinuteStats{
+		report := driver.WorkerReport{WorkerInfo: info, Stats: []driver.MinuteStats{
 			{Queue: "mail", Kind: "email.welcome", Age: 5 * time.Minute, Stats: stats},
 			{Queue: "mail", Kind: "email.welcome", Age: 2 * time.Hour, Stats: queue.Stats{Done: 5000}}}}
 		if err := q.ReportWorkers(t.Context(), report); err != nil {
@@ -53,8 +54,8 @@ func TestNewestMinutes(t *testing.T) {
 		report := func(age time.Duration) {
 			t.Helper()
 			info := queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 10}
-			stats := []queue.MinuteStats{{Queue: "mail", Kind: "k", Age: age, Stats: queue.Stats{Done: 1}}}
-			if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: info, Stats: stats}); err != nil {
+			stats := []driver.MinuteStats{{Queue: "mail", Kind: "k", Age: age, Stats: queue.Stats{Done: 1}}}
+			if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: info, Stats: stats}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The thresholds of the verdict: how long a due job may wait, and how long one that no worker
@@ -63,7 +64,7 @@ func (f facts) verdict(now time.Time) verdict {
 		return verdict{Level: "warn", Word: "Unknown", Text: "Nothing is wrong in what could be read."}
 	}
 	v.Text = "No job is due and waiting."
-	if oldest := slices.MaxFunc(append(f.backlogs.Value, queue.Backlog{}), func(a, b queue.Backlog) int { return cmp.Compare(a.Age, b.Age) }); oldest.Queue != "" {
+	if oldest := slices.MaxFunc(append(f.backlogs.Value, driver.Backlog{}), func(a, b driver.Backlog) int { return cmp.Compare(a.Age, b.Age) }); oldest.Queue != "" {
 		v.Text = fmt.Sprintf("No job has been due for longer than %s.", duration(max(oldest.Age, time.Second).Truncate(time.Second)))
 	}
 	return v
@@ -116,7 +117,7 @@ func (v *verdict) note(level, word, format string, args ...any) {
 func (f *facts) judgeQueues(v *verdict) {
 	isPaused := f.pausedQueues()
 	isAnyAlive := slices.ContainsFunc(f.workers.Value, func(w queue.WorkerRecord) bool { return !w.Vanished })
-	for _, b := range slices.SortedFunc(slices.Values(f.backlogs.Value), func(a, b queue.Backlog) int { return cmp.Compare(b.Age, a.Age) }) {
+	for _, b := range slices.SortedFunc(slices.Values(f.backlogs.Value), func(a, b driver.Backlog) int { return cmp.Compare(b.Age, a.Age) }) {
 		switch {
 		case isPaused[b.Queue]:
 			v.note("warn", "Paused", "Queue %s is paused. Its oldest due job has waited for %s.", b.Queue, duration(b.Age))

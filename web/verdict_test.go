@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestVerdictUnknown: it does not say that all is well if something could not be read.
@@ -30,7 +31,7 @@ func TestVerdictUnknown(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	alive := func(t *testing.T, q *memory.Queue, name string) {
 		info := queue.WorkerInfo{Name: name, Queues: []string{"mail"}, Concurrency: 10}
-		if err := q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: info}); err != nil {
+		if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: info}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Options configure [New]. Authorize is required.
@@ -74,7 +75,7 @@ const (
 	maxForm = 256 << 10
 )
 
-// New returns the dashboard of q, which has to be a [queue.Inspector] or wrap one. The error is a
+// New returns the dashboard of q, which has to be a [driver.Inspector] or wrap one. The error is a
 // [*queue.InvalidError] if q is not, if there is no Authorize, or if a trusted origin is none. New
 // does not connect to the database.
 func New(q queue.Enqueuer, o Options) (*Handler, error) {
@@ -83,7 +84,7 @@ func New(q queue.Enqueuer, o Options) (*Handler, error) {
 	}
 	s := sourceOf(q)
 	if s.inspector == nil {
-		return nil, &queue.InvalidError{Field: "Queue", Problem: fmt.Sprintf("%T is no queue.Inspector: its jobs cannot be listed", q)}
+		return nil, &queue.InvalidError{Field: "Queue", Problem: fmt.Sprintf("%T is no driver.Inspector: its jobs cannot be listed", q)}
 	}
 	csrf := http.NewCrossOriginProtection()
 	for _, origin := range o.TrustedOrigins {
@@ -136,41 +137,41 @@ func (h *Handler) call(ctx context.Context, timeout time.Duration, f func(contex
 
 // source is the backend, as the capabilities that it has; nil for those that it has not.
 type source struct {
-	inspector    queue.Inspector
-	backlogger   queue.Backlogger
-	ruler        queue.Ruler
-	pauser       queue.Pauser
-	scheduler    queue.Scheduler
-	canceller    queue.Canceller
-	redriver     queue.Redriver
-	editor       queue.Editor
-	results      queue.ResultKeeper
-	deleter      queue.Deleter
-	fleet        queue.Fleet
-	auditor      queue.Auditor
-	statistician queue.Statistician
-	beginner     queue.TxBeginner
+	inspector    driver.Inspector
+	backlogger   driver.Backlogger
+	ruler        driver.Ruler
+	pauser       driver.Pauser
+	scheduler    driver.Scheduler
+	canceller    driver.Canceller
+	redriver     driver.Redriver
+	editor       driver.Editor
+	results      driver.ResultKeeper
+	deleter      driver.Deleter
+	fleet        driver.Fleet
+	auditor      driver.Auditor
+	statistician driver.Statistician
+	beginner     driver.TxBeginner
 	queue        queue.Queue // for package ops
 	db           *sql.DB
 }
 
 func sourceOf(q queue.Enqueuer) (s source) {
-	s.inspector, _ = queue.As[queue.Inspector](q)
-	s.backlogger, _ = queue.As[queue.Backlogger](q)
-	s.ruler, _ = queue.As[queue.Ruler](q)
-	s.pauser, _ = queue.As[queue.Pauser](q)
-	s.scheduler, _ = queue.As[queue.Scheduler](q)
-	s.canceller, _ = queue.As[queue.Canceller](q)
-	s.redriver, _ = queue.As[queue.Redriver](q)
-	s.editor, _ = queue.As[queue.Editor](q)
-	s.results, _ = queue.As[queue.ResultKeeper](q)
-	s.deleter, _ = queue.As[queue.Deleter](q)
-	s.fleet, _ = queue.As[queue.Fleet](q)
-	s.auditor, _ = queue.As[queue.Auditor](q)
-	s.statistician, _ = queue.As[queue.Statistician](q)
-	s.beginner, _ = queue.As[queue.TxBeginner](q)
-	s.queue, _ = queue.As[queue.Queue](q)
-	if t, ok := queue.As[queue.Tabled](q); ok {
+	s.inspector, _ = driver.As[driver.Inspector](q)
+	s.backlogger, _ = driver.As[driver.Backlogger](q)
+	s.ruler, _ = driver.As[driver.Ruler](q)
+	s.pauser, _ = driver.As[driver.Pauser](q)
+	s.scheduler, _ = driver.As[driver.Scheduler](q)
+	s.canceller, _ = driver.As[driver.Canceller](q)
+	s.redriver, _ = driver.As[driver.Redriver](q)
+	s.editor, _ = driver.As[driver.Editor](q)
+	s.results, _ = driver.As[driver.ResultKeeper](q)
+	s.deleter, _ = driver.As[driver.Deleter](q)
+	s.fleet, _ = driver.As[driver.Fleet](q)
+	s.auditor, _ = driver.As[driver.Auditor](q)
+	s.statistician, _ = driver.As[driver.Statistician](q)
+	s.beginner, _ = driver.As[driver.TxBeginner](q)
+	s.queue, _ = driver.As[queue.Queue](q)
+	if t, ok := driver.As[driver.Tabled](q); ok {
 		s.db = t.Tables().DB
 	}
 	return s

@@ -15,6 +15,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/web"
 )
 
@@ -215,7 +216,7 @@ func TestOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := queue.WorkerInfo{Name: "app-1", Host: "host-7", PID: 4711, Queues: []string{"default"}, Concurrency: 10, Busy: 1, Poll: time.Second}
-	if err := s.q.ReportWorkers(t.Context(), queue.WorkerReport{WorkerInfo: info, Age: time.Hour}); err != nil {
+	if err := s.q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: info, Age: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	s.post("queues/rare/pause", "paused=true&reason=the+partner+is+down")

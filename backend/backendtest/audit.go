@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var auditCases = []testCase{
@@ -17,8 +18,8 @@ var auditCases = []testCase{
 	{"bad filters", hasAuditor, testAuditLogBad},
 }
 
-func auditor(h Harness) queue.Auditor {
-	a, _ := queue.As[queue.Auditor](h.Queue)
+func auditor(h Harness) driver.Auditor {
+	a, _ := driver.As[driver.Auditor](h.Queue)
 	return a
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var backlogCases = []testCase{
@@ -36,10 +37,10 @@ func enqueueWaiting(t *testing.T, h Harness, j *queue.Job) waiting {
 
 // wantBacklogs checks which queues have a backlog. Each age must lie between its value when
 // Backlogs was called and its value when Backlogs returned.
-func wantBacklogs(t *testing.T, h Harness, when string, want ...waiting) (got []queue.Backlog) {
+func wantBacklogs(t *testing.T, h Harness, when string, want ...waiting) (got []driver.Backlog) {
 	t.Helper()
 	const tick = time.Millisecond // the backend's clock may be coarser than ours
-	backlogger, _ := queue.As[queue.Backlogger](h.Queue)
+	backlogger, _ := driver.As[driver.Backlogger](h.Queue)
 	asked := time.Now()
 	got, err := backlogger.Backlogs(t.Context())
 	answered := time.Now()
@@ -75,7 +76,7 @@ func testBacklogDelayed(t *testing.T, h Harness) {
 	j := newJob()
 	j.Delay = 30 * time.Millisecond
 	due := enqueueWaiting(t, h, j)
-	backlogger, _ := queue.As[queue.Backlogger](h.Queue)
+	backlogger, _ := driver.As[driver.Backlogger](h.Queue)
 	poll(t, "a job to be due", func() bool {
 		got, err := backlogger.Backlogs(t.Context())
 		if err != nil {
@@ -148,7 +149,7 @@ func testBacklogQueues(t *testing.T, h Harness) {
 }
 
 func testBacklogBeside(t *testing.T, h Harness) {
-	backlogger, _ := queue.As[queue.Backlogger](h.Queue)
+	backlogger, _ := driver.As[driver.Backlogger](h.Queue)
 	tx := begin(t, h)
 	due := waiting{queue: "q", before: time.Now()}
 	enqueueIn(t, h, tx, newJob())
@@ -168,7 +169,7 @@ func testBacklogBeside(t *testing.T, h Harness) {
 }
 
 func testBacklogCancelled(t *testing.T, h Harness) {
-	backlogger, _ := queue.As[queue.Backlogger](h.Queue)
+	backlogger, _ := driver.As[driver.Backlogger](h.Queue)
 	enqueue(t, h, newJob())
 	_, err := backlogger.Backlogs(cancelled(t))
 	wantCanceled(t, "Backlogs", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var beginTxCases = []testCase{
@@ -19,7 +20,7 @@ var beginTxCases = []testCase{
 
 func beginTurn(t *testing.T, ctx context.Context, h Harness) (tx *sql.Tx, end func()) {
 	t.Helper()
-	b, _ := queue.As[queue.TxBeginner](h.Queue)
+	b, _ := driver.As[driver.TxBeginner](h.Queue)
 	tx, end, err := b.BeginTx(ctx, nil, nil)
 	if err != nil {
 		t.Fatalf("BeginTx: %v", err)
@@ -74,7 +75,7 @@ func testBeginTxWait(t *testing.T, h Harness) {
 
 func testBeginTxCancelled(t *testing.T, h Harness) {
 	_, end := beginTurn(t, t.Context(), h)
-	b, _ := queue.As[queue.TxBeginner](h.Queue)
+	b, _ := driver.As[driver.TxBeginner](h.Queue)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, _, err := b.BeginTx(ctx, nil, nil); !errors.Is(err, context.DeadlineExceeded) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var cancelCases = []testCase{
@@ -77,7 +78,7 @@ func testCancelledInTx(t *testing.T, h Harness) {
 }
 
 func testCancelledSleep(t *testing.T, h Harness) {
-	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	waiter, _ := driver.As[driver.Waiter](h.Queue)
 	_, err := waiter.Sleep(cancelled(t), "w", []string{"q"})
 	wantCanceled(t, "Sleep", err)
 	if err := waiter.Listen(cancelled(t), "w", []string{"q"}, func() {}); err != nil {
@@ -86,7 +87,7 @@ func testCancelledSleep(t *testing.T, h Harness) {
 }
 
 func testCancelledLook(t *testing.T, h Harness) {
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	_, err := inspector.Counts(cancelled(t))
 	wantCanceled(t, "Counts", err)
 	_, _, err = inspector.Jobs(cancelled(t), queue.Filter{})
@@ -96,7 +97,7 @@ func testCancelledLook(t *testing.T, h Harness) {
 }
 
 func testCancelledRedrive(t *testing.T, h Harness) {
-	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	enqueue(t, h, newJob())
 	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Dead})
 	n, err := redriver.Redrive(cancelled(t), nil, queue.Which{Queue: "q"})
@@ -108,13 +109,13 @@ func testCancelledRedrive(t *testing.T, h Harness) {
 }
 
 func testCancelledPrune(t *testing.T, h Harness) {
-	pruner, _ := queue.As[queue.Pruner](h.Queue)
+	pruner, _ := driver.As[driver.Pruner](h.Queue)
 	_, _, err := pruner.Prune(cancelled(t))
 	wantCanceled(t, "Prune", err)
 }
 
 func testCancelledReclaim(t *testing.T, h Harness) {
-	reclaimer, _ := queue.As[queue.Reclaimer](h.Queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](h.Queue)
 	enqueue(t, h, newJob())
 	claim(t, h, short(request(1)))
 	_, err := reclaimer.Reclaim(cancelled(t), 1)
@@ -123,7 +124,7 @@ func testCancelledReclaim(t *testing.T, h Harness) {
 }
 
 func testCancelledClaimTx(t *testing.T, h Harness) {
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	enqueue(t, h, newJob())
 	tx := begin(t, h)
 	_, err := claimer.ClaimTx(cancelled(t), tx, queue.ClaimRequest{Queues: []string{"q"}})
@@ -210,7 +211,7 @@ func testCancelClaim(t *testing.T, h Harness) {
 		}
 		for left > 0 {
 			poll(t, "jobs of a cancelled claim", func() bool {
-				if reclaimer, ok := queue.As[queue.Reclaimer](h.Queue); ok {
+				if reclaimer, ok := driver.As[driver.Reclaimer](h.Queue); ok {
 					if _, err := reclaimer.Reclaim(t.Context(), n); err != nil {
 						t.Fatalf("Reclaim: %v", err)
 					}

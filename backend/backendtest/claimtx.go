@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var claimTxCases = []testCase{
@@ -25,7 +26,7 @@ var claimTxCases = []testCase{
 // claimIn claims a job of the queue "q" in tx; nil if there is none.
 func claimIn(t *testing.T, h Harness, tx Tx, kinds ...string) *queue.Job {
 	t.Helper()
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	job, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"p", "q"}, Kinds: kinds})
 	if err != nil {
 		t.Fatalf("ClaimTx: %v", err)

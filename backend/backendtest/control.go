@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var controlCases = []testCase{
@@ -168,7 +169,7 @@ func testCancelInTx(t *testing.T, h Harness) {
 // testCancelBesideClaims: whatever claims do meanwhile, Cancel misses no job: each is cancelled, or
 // its holder is asked.
 func testCancelBesideClaims(t *testing.T, h Harness) {
-	canceller, _ := queue.As[queue.Canceller](h.Queue)
+	canceller, _ := driver.As[driver.Canceller](h.Queue)
 	jobs := newJobs(400, nil)
 	enqueue(t, h, jobs...)
 	var held [4][]*queue.Job
@@ -217,7 +218,7 @@ func testCancelMany(t *testing.T, h Harness) {
 // testCancelHint: a backend that wakes workers also tells them at once what to cancel. One that
 // cannot returns an error.
 func testCancelHint(t *testing.T, h Harness) {
-	canceller, _ := queue.As[queue.Canceller](h.Queue)
+	canceller, _ := driver.As[driver.Canceller](h.Queue)
 	if h.Polls || h.NoHints {
 		if err := canceller.ListenCancels(t.Context(), "w", func(...int64) {}); err == nil {
 			t.Error("ListenCancels without the means to notify: got nil, want an error")

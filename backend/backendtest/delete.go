@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var deleteCases = []testCase{
@@ -53,7 +54,7 @@ func testDeleteStatuses(t *testing.T, h Harness) {
 	settle(t, h, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: queue.Dead, Err: errors.New("boom")})
 	cancelJobs(t, h, byID(jobs[3]), 1)
 	statuses := []queue.Status{queue.StatusCompleted, queue.StatusDead, queue.StatusRunning, queue.StatusCancelled, queue.StatusPending}
-	if !can[queue.Inspector](h) {
+	if !can[driver.Inspector](h) {
 		statuses[0] = "" // it may not be kept
 	}
 	for i, status := range statuses {
@@ -221,7 +222,7 @@ func testDeleteInTx(t *testing.T, h Harness) {
 
 // testDeleteOwnClaimTx: a job that a transaction has claimed and deleted cannot be settled in it.
 func testDeleteOwnClaimTx(t *testing.T, h Harness) {
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	j := newJob()
 	enqueue(t, h, j)
 	tx := begin(t, h)
@@ -242,7 +243,7 @@ func testDeleteOwnClaimTx(t *testing.T, h Harness) {
 // testDeleteBesideClaims: whatever claims do meanwhile, each job is either deleted or held by the
 // worker that has claimed it, and Delete misses none that waits.
 func testDeleteBesideClaims(t *testing.T, h Harness) {
-	deleter, _ := queue.As[queue.Deleter](h.Queue)
+	deleter, _ := driver.As[driver.Deleter](h.Queue)
 	jobs := newJobs(400, nil)
 	enqueue(t, h, jobs...)
 	var held [4][]*queue.Job

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var editCases = []testCase{
@@ -31,7 +32,7 @@ func neighbour(t *testing.T, h Harness) string {
 	if !h.Partitioned {
 		return "p"
 	}
-	editor, _ := queue.As[queue.Editor](h.Queue)
+	editor, _ := driver.As[driver.Editor](h.Queue)
 	for i := range 10_000 {
 		name := fmt.Sprint("p", i)
 		_, err := editor.Edit(t.Context(), nil, queue.Which{Queue: "q"}, queue.Change{Queue: name})
@@ -47,7 +48,7 @@ func neighbour(t *testing.T, h Harness) string {
 // edit edits and checks how many jobs were changed.
 func edit(t *testing.T, h Harness, db queue.DB, which queue.Which, c queue.Change, want int) {
 	t.Helper()
-	editor, _ := queue.As[queue.Editor](h.Queue)
+	editor, _ := driver.As[driver.Editor](h.Queue)
 	n, err := editor.Edit(t.Context(), db, which, c)
 	if err != nil || n != want {
 		t.Fatalf("Edit(%+v, %+v): got %d, error %v; want %d", which, c, n, err, want)
@@ -203,7 +204,7 @@ func testEditInTx(t *testing.T, h Harness) {
 func testRedriveInTx(t *testing.T, h Harness) {
 	j := newJob()
 	kill(t, h, j)
-	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	for _, end := range []func(*testing.T, Tx){rollback, commit} {
 		tx := begin(t, h)
 		if n, err := redriver.Redrive(t.Context(), tx, queue.Which{Queue: "q"}); n != 1 || err != nil {
@@ -242,7 +243,7 @@ func testEditMany(t *testing.T, h Harness) {
 }
 
 func testEditBad(t *testing.T, h Harness) {
-	editor, _ := queue.As[queue.Editor](h.Queue)
+	editor, _ := driver.As[driver.Editor](h.Queue)
 	j := newJob()
 	enqueue(t, h, j)
 	for field, c := range map[string]queue.Change{

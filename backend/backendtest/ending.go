@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // ending is Cancel or Delete. Both end the jobs that a Which chooses, so they have cases in common.
@@ -22,7 +23,7 @@ type ending struct {
 var cancelling = ending{
 	name: "Cancel",
 	method: func(h Harness) func(context.Context, queue.DB, queue.Which) (int, error) {
-		canceller, _ := queue.As[queue.Canceller](h.Queue)
+		canceller, _ := driver.As[driver.Canceller](h.Queue)
 		return canceller.Cancel
 	},
 	status: queue.StatusCancelled, accepted: queue.StatusHeld, refused: queue.StatusDead,
@@ -31,7 +32,7 @@ var cancelling = ending{
 var deleting = ending{
 	name: "Delete",
 	method: func(h Harness) func(context.Context, queue.DB, queue.Which) (int, error) {
-		deleter, _ := queue.As[queue.Deleter](h.Queue)
+		deleter, _ := driver.As[driver.Deleter](h.Queue)
 		return deleter.Delete
 	},
 	accepted: queue.StatusCompleted, refused: queue.StatusRunning,
@@ -95,7 +96,7 @@ func (e ending) testFields(t *testing.T, h Harness) {
 // testBesideClaimTx: the method waits for a transaction that works on a job, and ends the job if
 // the transaction rolls back.
 func (e ending) testBesideClaimTx(t *testing.T, h Harness) {
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	for _, end := range []struct {
 		name string
 		do   func(t *testing.T, tx Tx)

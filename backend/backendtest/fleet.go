@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var fleetCases = []testCase{
@@ -29,14 +31,14 @@ var fleetCases = []testCase{
 	{"a worker", hasFleet | isFull, testFleetWorker},
 }
 
-func fleet(h Harness) queue.Fleet {
-	f, _ := queue.As[queue.Fleet](h.Queue)
+func fleet(h Harness) driver.Fleet {
+	f, _ := driver.As[driver.Fleet](h.Queue)
 	return f
 }
 
 // reportOf returns a report with a value in each field.
-func reportOf(name string) queue.WorkerReport {
-	return queue.WorkerReport{
+func reportOf(name string) driver.WorkerReport {
+	return driver.WorkerReport{
 		WorkerInfo: queue.WorkerInfo{
 			Name: name, Host: "höst \"a\\b\"", PID: math.MaxInt32, Version: "v1.2.3", Queues: []string{"q", `{"b,\`}, Kinds: []string{"k", "NULL"},
 			Concurrency: 10, Busy: 3, Waiting: 4, Lease: 30*time.Second + 1, Grace: time.Minute, Listens: true, Poll: 5 * time.Second,
@@ -47,11 +49,11 @@ func reportOf(name string) queue.WorkerReport {
 }
 
 // stoppedOf returns the report of a worker that has stopped.
-func stoppedOf(name string) queue.WorkerReport {
-	return queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true}
+func stoppedOf(name string) driver.WorkerReport {
+	return driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true}
 }
 
-func report(t *testing.T, h Harness, reports ...queue.WorkerReport) {
+func report(t *testing.T, h Harness, reports ...driver.WorkerReport) {
 	t.Helper()
 	if err := fleet(h).ReportWorkers(t.Context(), reports...); err != nil {
 		t.Fatalf("ReportWorkers(%+v): %v", reports, err)
@@ -73,7 +75,7 @@ func workers(t *testing.T, h Harness, when string, names ...string) []queue.Work
 }
 
 // wantReported checks that a record says what was reported just now.
-func wantReported(t *testing.T, got queue.WorkerRecord, r queue.WorkerReport) {
+func wantReported(t *testing.T, got queue.WorkerRecord, r driver.WorkerReport) {
 	t.Helper()
 	if !reflect.DeepEqual(got.WorkerInfo, r.WorkerInfo) {
 		t.Errorf("Workers: got  %+v\nwant %+v", got.WorkerInfo, r.WorkerInfo)
@@ -97,7 +99,7 @@ func wantReported(t *testing.T, got queue.WorkerRecord, r queue.WorkerReport) {
 
 func testReports(t *testing.T, h Harness) {
 	workers(t, h, "at first")
-	least := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "B", Queues: []string{"q"}, Lease: time.Second}}
+	least := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "B", Queues: []string{"q"}, Lease: time.Second}}
 	full := reportOf("a")
 	report(t, h, full)
 	report(t, h, least)
@@ -136,7 +138,7 @@ func testReportSeveral(t *testing.T, h Harness) {
 	report(t, h, stoppedOf("never"), reportOf("stopped"), stoppedOf("old"), reportOf("new"), stoppedOf("started"),
 		reportOf("again"), early, stoppedOf("stopped"), again, stoppedOf("old"))
 	all := workers(t, h, "after several reports", "again", "left", "new", "started")
-	for i, want := range []queue.WorkerReport{again, reportOf("left"), reportOf("new"), early} {
+	for i, want := range []driver.WorkerReport{again, reportOf("left"), reportOf("new"), early} {
 		wantReported(t, all[i], want)
 	}
 	report(t, h, stoppedOf("new"), stoppedOf("again"))
@@ -150,7 +152,7 @@ func testReportSeveralAtOnce(t *testing.T, h Harness) {
 	for i := range 6 {
 		reporters.Go(func() {
 			for n := range calls {
-				var all []queue.WorkerReport
+				var all []driver.WorkerReport
 				for k := range names {
 					r := reportOf(fmt.Sprint("w", (i+k*(i%2+1))%names))
 					r.Stopped = n < calls-1 && k == 0
@@ -168,23 +170,23 @@ func testReportSeveralAtOnce(t *testing.T, h Harness) {
 }
 
 func testReportBad(t *testing.T, h Harness) {
-	for field, bad := range map[string]func(r *queue.WorkerReport){
-		"Name":        func(r *queue.WorkerReport) { r.Name = "" },
-		"Queues":      func(r *queue.WorkerReport) { r.Queues = []string{"q", "ä"} },
-		"Kinds":       func(r *queue.WorkerReport) { r.Kinds = []string{"k", ""} },
-		"Host":        func(r *queue.WorkerReport) { r.Host = "\x00" },
-		"Version":     func(r *queue.WorkerReport) { r.Version = "\xff" },
-		"ClaimError":  func(r *queue.WorkerReport) { r.ClaimError = "\x00" },
-		"PID":         func(r *queue.WorkerReport) { r.PID = -1 },
-		"Concurrency": func(r *queue.WorkerReport) { r.Concurrency = -1 },
-		"Busy":        func(r *queue.WorkerReport) { r.Busy = -1 },
-		"Waiting":     func(r *queue.WorkerReport) { r.Waiting = -1 },
-		"Lease":       func(r *queue.WorkerReport) { r.Lease = -1 },
-		"Grace":       func(r *queue.WorkerReport) { r.Grace = math.MaxInt64 },
-		"Poll":        func(r *queue.WorkerReport) { r.Poll = -1 },
-		"Age":         func(r *queue.WorkerReport) { r.Age = math.MaxInt64 },
-		"ClaimAge":    func(r *queue.WorkerReport) { r.ClaimAge = -1 },
-		"DrainAge":    func(r *queue.WorkerReport) { r.DrainAge = math.MinInt64 },
+	for field, bad := range map[string]func(r *driver.WorkerReport){
+		"Name":        func(r *driver.WorkerReport) { r.Name = "" },
+		"Queues":      func(r *driver.WorkerReport) { r.Queues = []string{"q", "ä"} },
+		"Kinds":       func(r *driver.WorkerReport) { r.Kinds = []string{"k", ""} },
+		"Host":        func(r *driver.WorkerReport) { r.Host = "\x00" },
+		"Version":     func(r *driver.WorkerReport) { r.Version = "\xff" },
+		"ClaimError":  func(r *driver.WorkerReport) { r.ClaimError = "\x00" },
+		"PID":         func(r *driver.WorkerReport) { r.PID = -1 },
+		"Concurrency": func(r *driver.WorkerReport) { r.Concurrency = -1 },
+		"Busy":        func(r *driver.WorkerReport) { r.Busy = -1 },
+		"Waiting":     func(r *driver.WorkerReport) { r.Waiting = -1 },
+		"Lease":       func(r *driver.WorkerReport) { r.Lease = -1 },
+		"Grace":       func(r *driver.WorkerReport) { r.Grace = math.MaxInt64 },
+		"Poll":        func(r *driver.WorkerReport) { r.Poll = -1 },
+		"Age":         func(r *driver.WorkerReport) { r.Age = math.MaxInt64 },
+		"ClaimAge":    func(r *driver.WorkerReport) { r.ClaimAge = -1 },
+		"DrainAge":    func(r *driver.WorkerReport) { r.DrainAge = math.MinInt64 },
 	} {
 		r := reportOf("w")
 		bad(&r)
@@ -193,7 +195,7 @@ func testReportBad(t *testing.T, h Harness) {
 	crowd, most := reportOf("w"), int64(math.MaxInt32)
 	crowd.Concurrency = int(most + 1) // below 0 where an int has 32 bits
 	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), crowd), "Concurrency")
-	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), queue.WorkerReport{Stopped: true}), "Name")
+	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), driver.WorkerReport{Stopped: true}), "Name")
 	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), reportOf("w"), crowd), "Concurrency")
 	wantCanceled(t, "ReportWorkers", fleet(h).ReportWorkers(cancelled(t), reportOf("w")))
 	_, err := fleet(h).Workers(cancelled(t))
@@ -310,7 +312,7 @@ func testFleetWorker(t *testing.T, h Harness) {
 	var log strings.Builder
 	done := make(chan error, 1)
 	go func() {
-		done <- queue.Worker{Backend: h.Queue, Handler: mux, Queues: []string{"q"}, Name: "w", Concurrency: 3,
+		done <- engine.Worker{Backend: h.Queue, Handler: mux, Queues: []string{"q"}, Name: "w", Concurrency: 3,
 			Logger: slog.New(slog.NewTextHandler(&log, nil))}.Run(ctx)
 	}()
 	<-started

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The suite's durations: a lease that outlives every case, a lease that cases wait for, and the
@@ -180,7 +181,7 @@ func wantSameIDs(t *testing.T, what string, got, want []*queue.Job) {
 // Inspector.
 func lookUp(t *testing.T, h Harness, id int64) (rec queue.Record, ok bool) {
 	t.Helper()
-	inspector, ok := queue.As[queue.Inspector](h.Queue)
+	inspector, ok := driver.As[driver.Inspector](h.Queue)
 	if !ok {
 		return rec, false
 	}
@@ -216,7 +217,7 @@ func wantUnchanged(t *testing.T, h Harness, what string, before queue.Record) {
 // wantStatus checks the job's status if the backend is an Inspector.
 func wantStatus(t *testing.T, h Harness, when string, id int64, want queue.Status) {
 	t.Helper()
-	if !can[queue.Inspector](h) {
+	if !can[driver.Inspector](h) {
 		return
 	}
 	if rec, _ := lookUp(t, h, id); rec.Status != want {
@@ -240,7 +241,7 @@ func poll(t *testing.T, what string, done func() bool) {
 // Reclaimer, it returns none: such a backend reclaims when it claims.
 func awaitReclaim(t *testing.T, h Harness, n int) (jobs []*queue.Job) {
 	t.Helper()
-	reclaimer, ok := queue.As[queue.Reclaimer](h.Queue)
+	reclaimer, ok := driver.As[driver.Reclaimer](h.Queue)
 	if !ok {
 		return nil
 	}
@@ -268,7 +269,7 @@ func claimSoon(t *testing.T, h Harness, req queue.ClaimRequest, n int) (jobs []*
 // prune calls Prune until it has looked at all that there is.
 func prune(t *testing.T, h Harness) {
 	t.Helper()
-	pruner, _ := queue.As[queue.Pruner](h.Queue)
+	pruner, _ := driver.As[driver.Pruner](h.Queue)
 	for more := true; more; {
 		var err error
 		if _, more, err = pruner.Prune(t.Context()); err != nil {

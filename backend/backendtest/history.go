@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var historyCases = []testCase{
@@ -205,7 +206,7 @@ func testHistoryOfClaimTx(t *testing.T, h Harness) {
 }
 
 func testHistoryInLists(t *testing.T, h Harness) {
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	kill(t, h, newJob())
 	for _, status := range []queue.Status{"", queue.StatusDead} {
 		page, _, err := inspector.Jobs(t.Context(), queue.Filter{Status: status})

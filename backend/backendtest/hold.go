@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // holdCases are of ordered jobs under the rule queue.HoldDead.
@@ -274,7 +276,7 @@ func testHoldClaimTx(t *testing.T, h Harness) {
 	setRules(t, h, holdDead)
 	job := newJob()
 	enqueue(t, h, job)
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	tx := begin(t, h)
 	got, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}})
 	if err != nil || got == nil || got.ID != job.ID {
@@ -326,7 +328,7 @@ func testHoldOnDead(t *testing.T, h Harness) {
 	jobs[1].Group = "b"
 	enqueue(t, h, jobs...)
 	dead := make(chan int64, 10)
-	stop := startWorker(t, queue.Worker{
+	stop := startWorker(t, engine.Worker{
 		Backend: h.Queue, Queues: []string{"q"}, Poll: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		Handler: queue.HandlerFunc(func(_ context.Context, job *queue.Job) error {
 			if job.Group == "b" {

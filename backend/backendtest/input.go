@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var inputCases = []testCase{
@@ -159,7 +160,7 @@ func testBadJobs(t *testing.T, h Harness) {
 // wantNoJobs checks that there are no jobs at all, if the backend is an Inspector.
 func wantNoJobs(t *testing.T, h Harness, when string) {
 	t.Helper()
-	inspector, ok := queue.As[queue.Inspector](h.Queue)
+	inspector, ok := driver.As[driver.Inspector](h.Queue)
 	if !ok {
 		return
 	}
@@ -189,7 +190,7 @@ func testFarTimes(t *testing.T, h Harness) {
 	if jobs := claim(t, h, request(2)); len(jobs) != 0 {
 		t.Errorf("Claim of jobs that are due in a century: got jobs %v, want none", ids(jobs))
 	}
-	inspector, ok := queue.As[queue.Inspector](h.Queue)
+	inspector, ok := driver.As[driver.Inspector](h.Queue)
 	if !ok {
 		return
 	}
@@ -215,7 +216,7 @@ func testHugeLimits(t *testing.T, h Harness) {
 	if jobs := claim(t, h, req); len(jobs) != 3 {
 		t.Errorf("Claim with the highest limits: got jobs %v, want 3", ids(jobs))
 	}
-	if reclaimer, ok := queue.As[queue.Reclaimer](h.Queue); ok {
+	if reclaimer, ok := driver.As[driver.Reclaimer](h.Queue); ok {
 		if jobs, err := reclaimer.Reclaim(t.Context(), math.MaxInt); err != nil || len(jobs) != 0 {
 			t.Errorf("Reclaim with the highest limit: got jobs %v, error %v; want none", ids(jobs), err)
 		}
@@ -298,7 +299,7 @@ func testBadOutcomes(t *testing.T, h Harness) {
 }
 
 func testBadRedrive(t *testing.T, h Harness) {
-	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	n, err := redriver.Redrive(t.Context(), nil, queue.Which{})
 	wantInvalid(t, "Redrive of nothing in particular", err, "Which")
 	if n != 0 {
@@ -313,7 +314,7 @@ func testBadRedrive(t *testing.T, h Harness) {
 }
 
 func testBadFilter(t *testing.T, h Harness) {
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	for _, limit := range []int{-1, 1001, math.MinInt, math.MaxInt32, math.MaxInt} {
 		_, _, err := inspector.Jobs(t.Context(), queue.Filter{Limit: limit})
 		wantInvalid(t, fmt.Sprintf("Jobs with Limit %d", limit), err, "Limit")
@@ -337,7 +338,7 @@ func testBadFilter(t *testing.T, h Harness) {
 }
 
 func testBadClaimTx(t *testing.T, h Harness) {
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	enqueue(t, h, newJob())
 	tx := begin(t, h)
 	for what, req := range badRequests(queue.ClaimRequest{Queues: []string{"q"}}, "Queues", badQueues) {
@@ -377,7 +378,7 @@ func testNilHandles(t *testing.T, h Harness) {
 }
 
 func testClaimWithoutTx(t *testing.T, h Harness) {
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	j := newJob()
 	enqueue(t, h, j)
 	for _, db := range append(nilHandles, nil, new(sql.DB)) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var inspectCases = []testCase{
@@ -27,7 +28,7 @@ var inspectCases = []testCase{
 
 // testCheck: a backend that has been set up is able to serve.
 func testCheck(t *testing.T, h Harness) {
-	checker, _ := queue.As[queue.Checker](h.Queue)
+	checker, _ := driver.As[driver.Checker](h.Queue)
 	if err := checker.Check(t.Context()); err != nil {
 		t.Errorf("Check: %v", err)
 	}
@@ -35,7 +36,7 @@ func testCheck(t *testing.T, h Harness) {
 }
 
 func testCounts(t *testing.T, h Harness) {
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	enqueue(t, h, newJobs(6, func(i int, j *queue.Job) { j.Queue = []string{"q", "q", "p"}[i%3] })...)
 	later := newJob()
 	later.Delay = time.Hour
@@ -64,7 +65,7 @@ func testCounts(t *testing.T, h Harness) {
 }
 
 func testOneJob(t *testing.T, h Harness) {
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	j := keyed("a")
 	j.Headers = map[string]string{"a": "b"}
 	j.Priority, j.MaxAttempts, j.ScheduledAt = 3, 7, time.Now().Add(time.Hour).Truncate(time.Millisecond)
@@ -115,7 +116,7 @@ func testEndedJob(t *testing.T, h Harness) {
 // list lists a page of the jobs that f selects.
 func list(t *testing.T, h Harness, f queue.Filter) (jobs []*queue.Job, next int64) {
 	t.Helper()
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	records, next, err := inspector.Jobs(t.Context(), f)
 	if err != nil {
 		t.Fatalf("Jobs(%+v): %v", f, err)
@@ -186,7 +187,7 @@ func testFilters(t *testing.T, h Harness) {
 // testBare: a bare list has every job, and of each all but what enqueuers and handlers have put
 // into it. A list without payloads lacks these and the headers only.
 func testBare(t *testing.T, h Harness) {
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	enqueue(t, h, newJobs(4, func(i int, j *queue.Job) {
 		j.Key, j.Group, j.Headers = fmt.Sprint("secret", i), "g", map[string]string{"secret": "secret"}
 	})...)
@@ -273,7 +274,7 @@ func testPages(t *testing.T, h Harness) {
 // live ones. The SQL backends of this module are opened with the longest Retention there is, with
 // which a sum may overflow.
 func testPruneYoung(t *testing.T, h Harness) {
-	pruner, _ := queue.As[queue.Pruner](h.Queue)
+	pruner, _ := driver.As[driver.Pruner](h.Queue)
 	enqueue(t, h, newJobs(4, nil)...)
 	held := claimAll(t, h, 4)
 	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Dead}, queue.Outcome{Job: held[1], Action: queue.Done},

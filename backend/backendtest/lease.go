@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var leaseCases = []testCase{
@@ -100,7 +101,7 @@ func testReclaimReturns(t *testing.T, h Harness) {
 }
 
 func testReclaimLimit(t *testing.T, h Harness) {
-	reclaimer, _ := queue.As[queue.Reclaimer](h.Queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](h.Queue)
 	jobs := newJobs(5, nil)
 	enqueue(t, h, jobs...)
 	claim(t, h, short(request(5)))
@@ -174,8 +175,8 @@ func wantLease(t *testing.T, when string, rec queue.Record, want time.Duration) 
 	}
 }
 
-func reassigner(h Harness) queue.Reassigner {
-	r, _ := queue.As[queue.Reassigner](h.Queue)
+func reassigner(h Harness) driver.Reassigner {
+	r, _ := driver.As[driver.Reassigner](h.Queue)
 	return r
 }
 
@@ -229,7 +230,7 @@ func testDeaths(t *testing.T, h Harness) {
 	req := short(request(3))
 	req.Queues = []string{"q", "other"}
 	claim(t, h, req)
-	teller, _ := queue.As[queue.DeathTeller](h.Queue)
+	teller, _ := driver.As[driver.DeathTeller](h.Queue)
 	deaths := func(queues ...string) []*queue.Job {
 		t.Helper()
 		dead, err := teller.Deaths(t.Context(), queues)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"pgregory.net/rapid"
 )
 
@@ -146,7 +147,7 @@ func (s *state) heldJobs() []*queue.Job {
 // compare compares every job of the model with the backend's record of it, if the backend is an
 // Inspector.
 func (m *model) compare(rt *rapid.T) {
-	inspector, ok := queue.As[queue.Inspector](m.h.Queue)
+	inspector, ok := driver.As[driver.Inspector](m.h.Queue)
 	if !ok {
 		return
 	}

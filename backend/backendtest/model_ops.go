@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"pgregory.net/rapid"
 )
 
@@ -18,13 +19,13 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	if m.h.Begin != nil {
 		actions["transaction"] = m.transaction
 	}
-	if can[queue.Redriver](m.h) {
+	if can[driver.Redriver](m.h) {
 		actions["redrive"] = m.redrive
 	}
-	if can[queue.Deleter](m.h) {
+	if can[driver.Deleter](m.h) {
 		actions["delete"] = func(rt *rapid.T) { m.remove(rt, nil) }
 	}
-	if can[queue.Reclaimer](m.h) {
+	if can[driver.Reclaimer](m.h) {
 		actions["crash"] = m.crash
 	}
 	return actions
@@ -40,7 +41,7 @@ func (m *model) transaction(rt *rapid.T) {
 	before := m.state
 	m.state = before.clone()
 	operations := []func(*rapid.T, queue.DB){m.enqueue, m.settle}
-	if can[queue.Deleter](m.h) {
+	if can[driver.Deleter](m.h) {
 		operations = append(operations, m.remove)
 	}
 	for range rapid.IntRange(1, 3).Draw(rt, "operations") {

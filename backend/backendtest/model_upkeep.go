@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"pgregory.net/rapid"
 )
 
 // redrive redrives one job, or the dead jobs of a queue or kind. Of dead jobs with one key the
 // backend chooses one, so the model looks which one it has chosen.
 func (m *model) redrive(rt *rapid.T) {
-	redriver, _ := queue.As[queue.Redriver](m.h.Queue)
+	redriver, _ := driver.As[driver.Redriver](m.h.Queue)
 	var dead []*modelJob
 	for _, j := range m.jobs {
 		if j.Status == queue.StatusDead {
@@ -27,7 +28,7 @@ func (m *model) redrive(rt *rapid.T) {
 	slices.SortFunc(dead, func(a, b *modelJob) int { return cmp.Compare(a.ID, b.ID) })
 	one := rapid.SampledFrom(dead).Draw(rt, "dead")
 	which := queue.Which{IDs: []int64{one.ID}}
-	inspector, canLook := queue.As[queue.Inspector](m.h.Queue)
+	inspector, canLook := driver.As[driver.Inspector](m.h.Queue)
 	if canLook && rapid.Bool().Draw(rt, "all of its queue") {
 		which = queue.Which{Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind")}
 	}
@@ -73,7 +74,7 @@ func (m *model) redrivable(dead []*modelJob, which queue.Which) map[string]int {
 
 // remove deletes one job, which may run, or the pending or dead jobs of a queue and kind.
 func (m *model) remove(rt *rapid.T, db queue.DB) {
-	deleter, _ := queue.As[queue.Deleter](m.h.Queue)
+	deleter, _ := driver.As[driver.Deleter](m.h.Queue)
 	all := slices.SortedFunc(maps.Values(m.jobs), func(a, b *modelJob) int { return cmp.Compare(a.ID, b.ID) })
 	all = slices.DeleteFunc(all, func(j *modelJob) bool { return j.Status == queue.StatusCompleted }) // it may not be kept
 	if len(all) == 0 {
@@ -102,7 +103,7 @@ func (m *model) remove(rt *rapid.T, db queue.DB) {
 
 // crash claims jobs and lets their leases expire.
 func (m *model) crash(rt *rapid.T) {
-	reclaimer, _ := queue.As[queue.Reclaimer](m.h.Queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](m.h.Queue)
 	req := m.request(rt)
 	req.Lease, req.Limit = time.Millisecond, 2
 	expired := m.take(rt, req)

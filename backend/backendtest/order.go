@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var orderCases = []testCase{
@@ -216,7 +217,7 @@ func testOrderKeys(t *testing.T, h Harness) {
 }
 
 func testOrderLimited(t *testing.T, h Harness) {
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	if err := ruler.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Running: 3}, queue.Rule{Queue: "q", Group: "e", Paused: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -134,7 +135,7 @@ func testOrderWorker(t *testing.T, h Harness) {
 	jobs := append(line("a", 20), line("b", 20)...)
 	done := make(chan int64, len(jobs))
 	enqueue(t, h, jobs...)
-	stop := startWorker(t, queue.Worker{
+	stop := startWorker(t, engine.Worker{
 		Backend: h.Queue, Queues: []string{"q"}, Poll: patience, Lease: time.Hour, Logger: slog.New(slog.DiscardHandler),
 		Handler: queue.HandlerFunc(func(_ context.Context, job *queue.Job) error { done <- job.ID; return nil }),
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func testOrderLateCommit(t *testing.T, h Harness) {
@@ -74,7 +75,7 @@ func testOrderRedrive(t *testing.T, h Harness) {
 func testOrderClaimTx(t *testing.T, h Harness) {
 	a, plain := line("a", 2), newJob()
 	enqueue(t, h, a...)
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	tx := begin(t, h)
 	if job, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}}); job != nil || err != nil {
 		t.Fatalf("ClaimTx beside ordered jobs: got %v, error %v; want none", job, err)
@@ -107,7 +108,7 @@ func testOrderCancel(t *testing.T, h Harness) {
 	a[0].Delay = time.Hour
 	enqueue(t, h, a...)
 	claimNone(t, h, "while the first job is scheduled")
-	canceller, _ := queue.As[queue.Canceller](h.Queue)
+	canceller, _ := driver.As[driver.Canceller](h.Queue)
 	if n, err := canceller.Cancel(t.Context(), nil, byID(a[0])); n != 1 || err != nil {
 		t.Fatalf("Cancel: got %d, error %v; want 1", n, err)
 	}

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var pauseCases = []testCase{
@@ -26,7 +28,7 @@ var pauseCases = []testCase{
 // wantPausedKinds checks which kinds are paused.
 func wantPausedKinds(t *testing.T, h Harness, when string, want ...string) {
 	t.Helper()
-	pauser, _ := queue.As[queue.Pauser](h.Queue)
+	pauser, _ := driver.As[driver.Pauser](h.Queue)
 	kinds, err := pauser.PausedKinds(t.Context())
 	if err != nil || !slices.Equal(kinds, want) {
 		t.Fatalf("PausedKinds %s: got %q, error %v; want %q", when, kinds, err, want)
@@ -35,7 +37,7 @@ func wantPausedKinds(t *testing.T, h Harness, when string, want ...string) {
 
 func pauseKinds(t *testing.T, h Harness, db queue.DB, kinds ...string) {
 	t.Helper()
-	pauser, _ := queue.As[queue.Pauser](h.Queue)
+	pauser, _ := driver.As[driver.Pauser](h.Queue)
 	if err := pauser.PauseKinds(t.Context(), db, kinds...); err != nil {
 		t.Fatalf("PauseKinds(%q): %v", kinds, err)
 	}
@@ -43,7 +45,7 @@ func pauseKinds(t *testing.T, h Harness, db queue.DB, kinds ...string) {
 
 func resumeKinds(t *testing.T, h Harness, db queue.DB, kinds ...string) {
 	t.Helper()
-	pauser, _ := queue.As[queue.Pauser](h.Queue)
+	pauser, _ := driver.As[driver.Pauser](h.Queue)
 	if err := pauser.ResumeKinds(t.Context(), db, kinds...); err != nil {
 		t.Fatalf("ResumeKinds(%q): %v", kinds, err)
 	}
@@ -75,7 +77,7 @@ func testPauseInTx(t *testing.T, h Harness) {
 }
 
 func testPauseBad(t *testing.T, h Harness) {
-	pauser, _ := queue.As[queue.Pauser](h.Queue)
+	pauser, _ := driver.As[driver.Pauser](h.Queue)
 	for _, kind := range []string{"", "ä", "\x00"} {
 		wantInvalid(t, "PauseKinds", pauser.PauseKinds(t.Context(), nil, "k", kind), "Kind")
 		wantInvalid(t, "ResumeKinds", pauser.ResumeKinds(t.Context(), nil, "k", kind), "Kind")
@@ -87,7 +89,7 @@ func testPauseBad(t *testing.T, h Harness) {
 // pauseQueue pauses or resumes the queue q.
 func pauseQueue(t *testing.T, h Harness, db queue.DB, paused bool) {
 	t.Helper()
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	if err := ruler.PauseQueue(t.Context(), db, "q", paused); err != nil {
 		t.Fatalf("PauseQueue(%v): %v", paused, err)
 	}
@@ -96,7 +98,7 @@ func pauseQueue(t *testing.T, h Harness, db queue.DB, paused bool) {
 // pauseGroup pauses or resumes a group of the queue q.
 func pauseGroup(t *testing.T, h Harness, group string, paused bool) {
 	t.Helper()
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	if err := ruler.PauseGroup(t.Context(), nil, "q", group, paused); err != nil {
 		t.Fatalf("PauseGroup(%q, %v): %v", group, paused, err)
 	}
@@ -168,7 +170,7 @@ func testPauseQueueInTx(t *testing.T, h Harness) {
 
 // testPauseBesideRules: programs that start and set their rules undo no pause of a person.
 func testPauseBesideRules(t *testing.T, h Harness) {
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	var starts sync.WaitGroup
 	for range 4 {
 		starts.Go(func() {
@@ -188,7 +190,7 @@ func testPauseBesideRules(t *testing.T, h Harness) {
 }
 
 func testPauseQueueBad(t *testing.T, h Harness) {
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	for _, name := range []string{"", "ä", "\x00"} {
 		wantInvalid(t, "PauseQueue", ruler.PauseQueue(t.Context(), nil, name, true), "Queue")
 		wantInvalid(t, "PauseGroup", ruler.PauseGroup(t.Context(), nil, name, "g", true), "Queue")
@@ -216,7 +218,7 @@ func testPauseWorker(t *testing.T, h Harness) {
 	enqueue(t, h, newJob(), other)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- queue.Worker{Backend: h.Queue, Handler: mux, Queues: []string{"q"}}.Run(ctx) }()
+	go func() { done <- engine.Worker{Backend: h.Queue, Handler: mux, Queues: []string{"q"}}.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // rateWaits returns what the rates of queue q have left, by their groups.
 func rateWaits(t *testing.T, h Harness, groups ...string) map[string]queue.RateWait {
 	t.Helper()
-	teller, _ := queue.As[queue.RateTeller](h.Queue)
+	teller, _ := driver.As[driver.RateTeller](h.Queue)
 	list, err := teller.RateWaits(t.Context(), "q", groups...)
 	if err != nil {
 		t.Fatalf("RateWaits: %v", err)

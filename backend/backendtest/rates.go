@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var ratesCases = []testCase{
@@ -44,7 +45,7 @@ var ratesCases = []testCase{
 func aBurst(burst int) queue.Rate { return queue.Rate{Jobs: 1, Per: time.Hour, Burst: burst} }
 
 func testBadRates(t *testing.T, h Harness) {
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	for _, bad := range []queue.Rate{
 		{Jobs: -1}, {Jobs: 1_000_001, Per: time.Hour}, {Per: time.Second}, {Burst: 1}, {Jobs: 1, Per: -1},
 		{Jobs: 1, Per: time.Microsecond}, {Jobs: 1, Per: 367 * 24 * time.Hour}, {Jobs: 1001, Per: time.Millisecond},

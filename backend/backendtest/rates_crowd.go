@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -110,7 +111,7 @@ func runFor(t *testing.T, h Harness, done <-chan struct{}, handler queue.Handler
 		}
 		cancel()
 	}()
-	w := queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	w := engine.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 	if err := w.Run(ctx); err != nil {
 		t.Errorf("Run: %v", err)
 	}

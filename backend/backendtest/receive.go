@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var receiveCases = []testCase{
@@ -23,9 +24,9 @@ var receiveCases = []testCase{
 }
 
 // receive receives transfers, and checks how many were new.
-func receive(t *testing.T, h Harness, want int, transfers ...queue.Transfer) {
+func receive(t *testing.T, h Harness, want int, transfers ...driver.Transfer) {
 	t.Helper()
-	receiver, _ := queue.As[queue.Receiver](h.Queue)
+	receiver, _ := driver.As[driver.Receiver](h.Queue)
 	got, err := receiver.Receive(t.Context(), transfers...)
 	if err != nil || got != want {
 		t.Fatalf("Receive of %d jobs: got %d, error %v; want %d", len(transfers), got, err, want)
@@ -33,10 +34,10 @@ func receive(t *testing.T, h Harness, want int, transfers ...queue.Transfer) {
 }
 
 // transfers returns n jobs of the sources "PREFIX 0" and so on.
-func transfers(prefix string, n int, set func(i int, j *queue.Job)) []queue.Transfer {
-	all := make([]queue.Transfer, n)
+func transfers(prefix string, n int, set func(i int, j *queue.Job)) []driver.Transfer {
+	all := make([]driver.Transfer, n)
 	for i, j := range newJobs(n, set) {
-		all[i] = queue.Transfer{Source: fmt.Sprintf("%s %d", prefix, i), Job: j}
+		all[i] = driver.Transfer{Source: fmt.Sprintf("%s %d", prefix, i), Job: j}
 	}
 	return all
 }
@@ -128,14 +129,14 @@ func testReceiveKeys(t *testing.T, h Harness) {
 
 // testReceiveBad: a bad transfer is named, and then nothing is received or remembered.
 func testReceiveBad(t *testing.T, h Harness) {
-	receiver, _ := queue.As[queue.Receiver](h.Queue)
-	for field, spoil := range map[string]func(*queue.Transfer){
-		"Source":    func(x *queue.Transfer) { x.Source = "" },
-		"Kind":      func(x *queue.Transfer) { x.Job.Kind = "" },
-		"Job":       func(x *queue.Transfer) { x.Job = nil },
-		"Attempt":   func(x *queue.Transfer) { x.Job.Attempt = -1 },
-		"CreatedAt": func(x *queue.Transfer) { x.Job.CreatedAt = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"LastError": func(x *queue.Transfer) { x.Job.LastError = "\x00" },
+	receiver, _ := driver.As[driver.Receiver](h.Queue)
+	for field, spoil := range map[string]func(*driver.Transfer){
+		"Source":    func(x *driver.Transfer) { x.Source = "" },
+		"Kind":      func(x *driver.Transfer) { x.Job.Kind = "" },
+		"Job":       func(x *driver.Transfer) { x.Job = nil },
+		"Attempt":   func(x *driver.Transfer) { x.Job.Attempt = -1 },
+		"CreatedAt": func(x *driver.Transfer) { x.Job.CreatedAt = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"LastError": func(x *driver.Transfer) { x.Job.LastError = "\x00" },
 	} {
 		bad := transfers("a", 2, nil)
 		spoil(&bad[1])
@@ -157,7 +158,7 @@ func testReceiveBad(t *testing.T, h Harness) {
 // testReceiveTogether: of callers that send the same jobs in different orders, each job comes once.
 func testReceiveTogether(t *testing.T, h Harness) {
 	const callers, jobs = 8, 30
-	receiver, _ := queue.As[queue.Receiver](h.Queue)
+	receiver, _ := driver.As[driver.Receiver](h.Queue)
 	var received atomic.Int64
 	var all sync.WaitGroup
 	for c := range callers {

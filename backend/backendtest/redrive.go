@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var redriveCases = []testCase{
@@ -32,7 +33,7 @@ func kill(t *testing.T, h Harness, jobs ...*queue.Job) {
 // redrive redrives and checks how many jobs were redriven.
 func redrive(t *testing.T, h Harness, which queue.Which, want int) {
 	t.Helper()
-	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	n, err := redriver.Redrive(t.Context(), nil, which)
 	if err != nil || n != want {
 		t.Fatalf("Redrive(%+v): got %d, error %v; want %d", which, n, err, want)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var replaceCases = []testCase{
@@ -172,7 +173,7 @@ func testReplaceRedriven(t *testing.T, h Harness) {
 	held := claimOne(t, h)
 	enqueue(t, h, second)
 	settle(t, h, queue.Outcome{Job: held, Action: queue.Dead})
-	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	if n, err := redriver.Redrive(t.Context(), nil, queue.Which{IDs: []int64{first.ID}}); n != 1 || err != nil {
 		t.Fatalf("Redrive: %d jobs, error %v; want 1", n, err)
 	}

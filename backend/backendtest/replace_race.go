@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // event is one job that a replacer has enqueued: for one key, and with a number of its own as its
@@ -110,7 +111,7 @@ func (r *replaceRace) work(t *testing.T) int {
 
 // drain works until no job is live. A claim may miss jobs at first, even the last ones.
 func (r *replaceRace) drain(t *testing.T) {
-	inspector, _ := queue.As[queue.Inspector](r.h.Queue)
+	inspector, _ := driver.As[driver.Inspector](r.h.Queue)
 	for begun := time.Now(); time.Since(begun) < patience; {
 		if r.work(t) > 0 {
 			continue
@@ -129,7 +130,7 @@ func (r *replaceRace) drain(t *testing.T) {
 func (r *replaceRace) settle(ctx context.Context, t *testing.T, outcomes []queue.Outcome) {
 	for {
 		lost, err := r.h.Queue.Settle(ctx, nil, outcomes...)
-		var locked *queue.LockedError
+		var locked *driver.LockedError
 		if len(lost) > 0 || err != nil && !errors.As(err, &locked) {
 			t.Errorf("Settle beside replacers: lost %v, error %v; want none", ids(lost), err)
 		}

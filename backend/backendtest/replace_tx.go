@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func testReplaceRollback(t *testing.T, h Harness) {
@@ -58,7 +59,7 @@ func testReplaceClaimTx(t *testing.T, h Harness) {
 	first, second := keyed("a"), replacing("a")
 	enqueue(t, h, first)
 	tx := begin(t, h)
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	got, err := claimer.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{"q"}})
 	if err != nil || got == nil {
 		t.Fatalf("ClaimTx: got %v, error %v", got, err)

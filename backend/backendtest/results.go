@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var resultsCases = []testCase{
@@ -34,13 +36,13 @@ func testAwaitHeld(t *testing.T, h Harness) {
 	hold(t, h, j)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if r, err := queue.Await(ctx, h.Queue, j.ID); !errors.Is(err, queue.ErrHeld) || r.Status != queue.StatusHeld {
+	if r, err := engine.Await(ctx, h.Queue, j.ID); !errors.Is(err, engine.ErrHeld) || r.Status != queue.StatusHeld {
 		t.Errorf("Await of a held job: got %+v, error %v; want ErrHeld", r, err)
 	}
 }
 
-func keeper(h Harness) queue.ResultKeeper {
-	k, _ := queue.As[queue.ResultKeeper](h.Queue)
+func keeper(h Harness) driver.ResultKeeper {
+	k, _ := driver.As[driver.ResultKeeper](h.Queue)
 	return k
 }
 
@@ -275,7 +277,7 @@ func testAwait(t *testing.T, h Harness) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		done <- queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
+		done <- engine.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 	}()
 	poll(t, "the handler's progress", func() bool {
 		r, _ := result(t, h, j.ID)
@@ -284,15 +286,15 @@ func testAwait(t *testing.T, h Harness) {
 	close(saw)
 	awaiting, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	r, err := queue.Await(awaiting, h.Queue, j.ID)
+	r, err := engine.Await(awaiting, h.Queue, j.ID)
 	if got, outputErr := queue.Output[receipt](r); err != nil || outputErr != nil || got.Total != 42 {
 		t.Errorf("Await: got %+v with output %+v, errors %v and %v; want 42", r, got, err, outputErr)
 	}
-	r, err = queue.Await(awaiting, h.Queue, fails.ID)
+	r, err = engine.Await(awaiting, h.Queue, fails.ID)
 	if _, outputErr := queue.Output[receipt](r); err != nil || r.Status != queue.StatusDead || r.Output != nil || outputErr == nil {
 		t.Errorf("Await of a job that fails: got %+v, errors %v and %v; want dead, no output", r, err, outputErr)
 	}
-	if _, err := queue.Await(awaiting, h.Queue, 1_000_000_000); !errors.Is(err, queue.ErrNoJob) {
+	if _, err := engine.Await(awaiting, h.Queue, 1_000_000_000); !errors.Is(err, engine.ErrNoJob) {
 		t.Errorf("Await of no job: got error %v, want ErrNoJob", err)
 	}
 	stop()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var rulesCases = []testCase{
@@ -50,7 +51,7 @@ func setRules(t *testing.T, h Harness, rules ...queue.Rule) {
 
 func setRulesIn(t *testing.T, h Harness, db queue.DB, rules ...queue.Rule) {
 	t.Helper()
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	if err := ruler.SetRules(t.Context(), db, rules...); err != nil {
 		t.Fatalf("SetRules(%+v): %v", rules, err)
 	}
@@ -58,7 +59,7 @@ func setRulesIn(t *testing.T, h Harness, db queue.DB, rules ...queue.Rule) {
 
 func wantRules(t *testing.T, h Harness, when string, want ...queue.Rule) {
 	t.Helper()
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	got, err := ruler.Rules(t.Context())
 	if err != nil || !reflect.DeepEqual(append([]queue.Rule{}, got...), append([]queue.Rule{}, want...)) {
 		t.Fatalf("Rules %s: got %+v, error %v; want %+v", when, got, err, want)
@@ -101,7 +102,7 @@ func testRulesList(t *testing.T, h Harness) {
 }
 
 func testBadRules(t *testing.T, h Harness) {
-	ruler, _ := queue.As[queue.Ruler](h.Queue)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
 	for field, rules := range map[string][]queue.Rule{
 		"Queue":    {{Queue: "a\nb", Running: 1}, {Queue: "é", Running: 1}},
 		"Group":    {{Queue: "q", Group: "a\x00", PerGroup: 1}, {Queue: "q", Group: string(make([]byte, 201)), PerGroup: 1}},
@@ -368,7 +369,7 @@ func testRulesBytes(t *testing.T, h Harness) {
 }
 
 func testRulesClaimTx(t *testing.T, h Harness) {
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	setRules(t, h, queue.Rule{Queue: "q", Running: 1})
 	enqueue(t, h, newJob())
 	req := queue.ClaimRequest{Queues: []string{"p", "q"}}

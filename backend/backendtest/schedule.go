@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var scheduleCases = []testCase{
@@ -34,13 +35,13 @@ var scheduleCases = []testCase{
 	{"a worker fires in time", hasSchedules | hasWakeUps | isFull, testFireWorker},
 }
 
-func scheduler(h Harness) queue.Scheduler {
-	s, _ := queue.As[queue.Scheduler](h.Queue)
+func scheduler(h Harness) driver.Scheduler {
+	s, _ := driver.As[driver.Scheduler](h.Queue)
 	return s
 }
 
-func runner(h Harness) queue.ScheduleRunner {
-	r, _ := queue.As[queue.ScheduleRunner](h.Queue)
+func runner(h Harness) driver.ScheduleRunner {
+	r, _ := driver.As[driver.ScheduleRunner](h.Queue)
 	return r
 }
 

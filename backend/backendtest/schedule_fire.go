@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -390,7 +391,7 @@ func testFireBeside(t *testing.T, h Harness) {
 // at its next poll.
 func testFireWorker(t *testing.T, h Harness) {
 	started := make(chan *queue.Job, 10)
-	stop := startWorker(t, queue.Worker{
+	stop := startWorker(t, engine.Worker{
 		Backend: h.Queue, Queues: []string{"q"}, Poll: time.Hour, Logger: slog.New(slog.DiscardHandler),
 		Handler: queue.HandlerFunc(func(_ context.Context, j *queue.Job) error { started <- j; return nil }),
 	})

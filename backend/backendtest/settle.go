@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var settleCases = []testCase{
@@ -113,7 +114,7 @@ func testDeadAtOnce(t *testing.T, h Harness) {
 // wantDead checks the record of a dead job if the backend is an Inspector.
 func wantDead(t *testing.T, h Harness, id int64, text string, attempt int) {
 	t.Helper()
-	if !can[queue.Inspector](h) {
+	if !can[driver.Inspector](h) {
 		return
 	}
 	rec, _ := lookUp(t, h, id)

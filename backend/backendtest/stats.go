@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var statsCases = []testCase{
@@ -30,7 +32,7 @@ var statsCases = []testCase{
 
 func stats(t *testing.T, h Harness, f queue.StatsFilter) []queue.StatsRecord {
 	t.Helper()
-	s, _ := queue.As[queue.Statistician](h.Queue)
+	s, _ := driver.As[driver.Statistician](h.Queue)
 	all, err := s.Stats(t.Context(), f)
 	if err != nil {
 		t.Fatalf("Stats(%+v): %v", f, err)
@@ -39,15 +41,15 @@ func stats(t *testing.T, h Harness, f queue.StatsFilter) []queue.StatsRecord {
 }
 
 // statsOf returns statistics with a number in each field, of a minute that began so long ago.
-func statsOf(name, kind string, age time.Duration, n int64) queue.MinuteStats {
-	return queue.MinuteStats{Queue: name, Kind: kind, Age: age, Stats: queue.Stats{
+func statsOf(name, kind string, age time.Duration, n int64) driver.MinuteStats {
+	return driver.MinuteStats{Queue: name, Kind: kind, Age: age, Stats: queue.Stats{
 		Done: n, Failed: 2 * n, Dead: 3 * n, Lost: 4 * n, Ran: time.Duration(n) * time.Second, Waited: time.Duration(n) * time.Minute,
 		RunTimes: queue.Histogram{n, 0, 2 * n}, WaitTimes: queue.Histogram{0, 3 * n},
 	}}
 }
 
 // reportStats reports statistics of a worker of that name.
-func reportStats(t *testing.T, h Harness, worker string, all ...queue.MinuteStats) {
+func reportStats(t *testing.T, h Harness, worker string, all ...driver.MinuteStats) {
 	t.Helper()
 	r := reportOf(worker)
 	r.Stats = all
@@ -55,7 +57,7 @@ func reportStats(t *testing.T, h Harness, worker string, all ...queue.MinuteStat
 }
 
 // wantStats compares the statistics of a filter, but for At.
-func wantStats(t *testing.T, h Harness, f queue.StatsFilter, want ...queue.MinuteStats) (at []time.Time) {
+func wantStats(t *testing.T, h Harness, f queue.StatsFilter, want ...driver.MinuteStats) (at []time.Time) {
 	t.Helper()
 	got := stats(t, h, f)
 	if len(got) != len(want) {
@@ -97,7 +99,7 @@ func testStatsAdd(t *testing.T, h Harness) {
 // followed by a later one of the same worker.
 func testStatsSeveral(t *testing.T, h Harness) {
 	reportStats(t, h, "w", statsOf("q", "k", 0, 1))
-	with := func(r queue.WorkerReport, all ...queue.MinuteStats) queue.WorkerReport {
+	with := func(r driver.WorkerReport, all ...driver.MinuteStats) driver.WorkerReport {
 		r.Stats = all
 		return r
 	}
@@ -143,7 +145,7 @@ func testStatsFilter(t *testing.T, h Harness) {
 
 func testStatsStopped(t *testing.T, h Harness) {
 	stopped := stoppedOf("w")
-	stopped.Stats = []queue.MinuteStats{statsOf("q", "k", 0, 5)}
+	stopped.Stats = []driver.MinuteStats{statsOf("q", "k", 0, 5)}
 	report(t, h, stopped)
 	report(t, h, stopped)
 	wantStats(t, h, queue.StatsFilter{Times: true}, statsOf("", "", 0, 10))
@@ -155,7 +157,7 @@ func testStatsAtOnce(t *testing.T, h Harness) {
 	var reporters sync.WaitGroup
 	for w := range workers {
 		reporters.Go(func() {
-			var all []queue.MinuteStats
+			var all []driver.MinuteStats
 			for k := range kinds {
 				all = append(all, statsOf("q", fmt.Sprint("k", (k*7+w)%kinds), 30*time.Second, 1))
 			}
@@ -173,27 +175,27 @@ func testStatsAtOnce(t *testing.T, h Harness) {
 }
 
 func testStatsBad(t *testing.T, h Harness) {
-	for field, bad := range map[string]queue.MinuteStats{
+	for field, bad := range map[string]driver.MinuteStats{
 		"Stats[1].Queue": statsOf("", "k", 0, 1), "Stats[1].Kind": statsOf("q", "ä", 0, 1), "Stats[1].Age": statsOf("q", "k", -1, 1),
 		"Stats[1]": statsOf("q", "k", 0, -1),
 	} {
 		r := reportOf("w")
-		r.Stats = []queue.MinuteStats{statsOf("q", "k", 0, 1), bad}
+		r.Stats = []driver.MinuteStats{statsOf("q", "k", 0, 1), bad}
 		wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), field)
 	}
 	long := statsOf("q", "k", 0, 1)
 	long.WaitTimes = make(queue.Histogram, queue.MaxBuckets+1)
 	r := reportOf("w")
-	r.Stats = []queue.MinuteStats{long}
+	r.Stats = []driver.MinuteStats{long}
 	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), "Stats[0]")
-	r.Stats = make([]queue.MinuteStats, queue.MaxStats+1)
+	r.Stats = make([]driver.MinuteStats, queue.MaxStats+1)
 	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), "Stats")
 	wantStats(t, h, queue.StatsFilter{})
 	workers(t, h, "after bad statistics")
 }
 
 func testStatsBadFilter(t *testing.T, h Harness) {
-	s, _ := queue.As[queue.Statistician](h.Queue)
+	s, _ := driver.As[driver.Statistician](h.Queue)
 	for field, f := range map[string]queue.StatsFilter{
 		"Queue": {Queue: "\x00"}, "Kind": {Kind: "\xff"}, "Step": {Step: time.Second}, "From": {From: time.Unix(-1, 0)},
 		"To": {To: time.Unix(math.MaxInt32*1000, 0)},
@@ -248,7 +250,7 @@ func enqueueForStats(t *testing.T, h Harness) queue.Stats {
 		enqueue(t, h, j)
 	}
 	want := queue.Stats{Done: 4, Failed: 1, Dead: 2}
-	if can[queue.Reclaimer](h) {
+	if can[driver.Reclaimer](h) {
 		j := newJob()
 		j.Kind, j.MaxAttempts = "crashes", 1
 		enqueue(t, h, j)
@@ -272,14 +274,14 @@ func runForStats(t *testing.T, h Harness, want queue.Stats) {
 	var announced atomic.Int64 // a worker has counted a reclaimed job when it announces that it is dead
 	done := make(chan error, 2)
 	run := func(name string, lease time.Duration) {
-		done <- queue.Worker{Backend: h.Queue, Handler: statsHandler(h), Queues: []string{name}, Lease: lease,
+		done <- engine.Worker{Backend: h.Queue, Handler: statsHandler(h), Queues: []string{name}, Lease: lease,
 			OnDead: func(context.Context, *queue.Job, error) { announced.Add(1) }, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 	}
 	go run("q", longLease)
 	go run("elsewhere", reclaimingLease)
 	poll(t, "the end of all jobs", func() bool {
 		counts := map[queue.Status]int64{}
-		inspector, _ := queue.As[queue.Inspector](h.Queue)
+		inspector, _ := driver.As[driver.Inspector](h.Queue)
 		all, err := inspector.Counts(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Tx is an open transaction. *sql.Tx is one.
@@ -19,7 +20,7 @@ type Tx = interface {
 // Harness is a backend as [Run] tests it: opened for one case, without jobs. Only Queue is
 // required.
 type Harness struct {
-	// Queue is the backend. The suite finds its optional capabilities with [queue.As].
+	// Queue is the backend. The suite finds its optional capabilities with [driver.As].
 	Queue queue.Queue
 	// Begin opens a transaction on the same database; nil means that the backend has none. With a
 	// *sql.DB it returns db.BeginTx(ctx, nil).
@@ -116,40 +117,40 @@ func capabilitiesOf(h Harness) (p capability) {
 		}
 	}
 	add(h.Begin != nil, hasTx)
-	_, waits := queue.As[queue.Waiter](h.Queue)
+	_, waits := driver.As[driver.Waiter](h.Queue)
 	add(waits && !h.Polls, hasWakeUps)
 	add(waits && h.Polls, isPolling)
 	add(!h.Brief, isFull)
 	add(!h.Spread, isInOrder)
-	add(can[queue.Inspector](h), hasInspector)
-	add(can[queue.Checker](h), hasChecker)
-	add(can[queue.Backlogger](h), hasBacklogger)
-	add(can[queue.Redriver](h), hasRedriver)
-	add(can[queue.Canceller](h), hasCanceller)
-	add(can[queue.Editor](h), hasEditor)
-	add(can[queue.Deleter](h), hasDeleter)
-	add(can[queue.Auditor](h), hasAuditor)
-	add(can[queue.Pauser](h), hasPauser)
+	add(can[driver.Inspector](h), hasInspector)
+	add(can[driver.Checker](h), hasChecker)
+	add(can[driver.Backlogger](h), hasBacklogger)
+	add(can[driver.Redriver](h), hasRedriver)
+	add(can[driver.Canceller](h), hasCanceller)
+	add(can[driver.Editor](h), hasEditor)
+	add(can[driver.Deleter](h), hasDeleter)
+	add(can[driver.Auditor](h), hasAuditor)
+	add(can[driver.Pauser](h), hasPauser)
 	add(h.Hold != nil, holds)
-	add(can[queue.Pruner](h), hasPruner)
-	add(can[queue.Reclaimer](h), hasReclaimer)
-	add(can[queue.DeathTeller](h), hasDeathTeller)
-	add(can[queue.Reassigner](h), hasReassigner)
-	add(can[queue.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
-	add(can[queue.TxBeginner](h), hasTxBeginner)
-	add(can[queue.ResultKeeper](h), hasResults)
-	add(can[queue.Ruler](h), hasRuler)
-	add(can[queue.RateTeller](h), hasRateTeller)
-	add(can[queue.Scheduler](h) && can[queue.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
-	add(can[queue.Fleet](h), hasFleet)
-	add(can[queue.Statistician](h), hasStats)
-	add(can[queue.Receiver](h), hasReceiver)
+	add(can[driver.Pruner](h), hasPruner)
+	add(can[driver.Reclaimer](h), hasReclaimer)
+	add(can[driver.DeathTeller](h), hasDeathTeller)
+	add(can[driver.Reassigner](h), hasReassigner)
+	add(can[driver.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
+	add(can[driver.TxBeginner](h), hasTxBeginner)
+	add(can[driver.ResultKeeper](h), hasResults)
+	add(can[driver.Ruler](h), hasRuler)
+	add(can[driver.RateTeller](h), hasRateTeller)
+	add(can[driver.Scheduler](h) && can[driver.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
+	add(can[driver.Fleet](h), hasFleet)
+	add(can[driver.Statistician](h), hasStats)
+	add(can[driver.Receiver](h), hasReceiver)
 	add(h.Rewind != nil, canRewind)
 	return p
 }
 
 func can[T any](h Harness) bool {
-	_, ok := queue.As[T](h.Queue)
+	_, ok := driver.As[T](h.Queue)
 	return ok
 }
 

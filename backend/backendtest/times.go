@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var timesCases = []testCase{
@@ -110,7 +111,7 @@ func testTimesOfReclaimed(t *testing.T, h Harness) {
 
 // testTimesInTx: a job of ClaimTx has both times once it has ended, settled or not.
 func testTimesInTx(t *testing.T, h Harness) {
-	claimer, _ := queue.As[queue.TxClaimer](h.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	for _, c := range []struct {
 		settle bool
 		action queue.Action
@@ -180,7 +181,7 @@ func testRunningFor(t *testing.T, h Harness) {
 }
 
 func testRunningForNonsense(t *testing.T, h Harness) {
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	for _, f := range []queue.Filter{
 		{RunningFor: -1}, {RunningFor: -time.Hour, Status: queue.StatusRunning}, {RunningFor: 1, Status: queue.StatusDead},
 		{RunningFor: time.Hour, Status: queue.StatusPending},
@@ -243,7 +244,7 @@ func testBetween(t *testing.T, h Harness) {
 }
 
 func testBetweenNonsense(t *testing.T, h Harness) {
-	inspector, _ := queue.As[queue.Inspector](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	at := time.Date(2026, 1, 31, 15, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		filter queue.Filter

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var turnsCases = []testCase{
@@ -103,7 +105,7 @@ func testManyBlockedGroups(t *testing.T, h Harness) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var worker sync.WaitGroup
 	worker.Go(func() {
-		w := queue.Worker{Backend: h.Queue, Handler: mux, Queues: []string{"q"}, Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+		w := engine.Worker{Backend: h.Queue, Handler: mux, Queues: []string{"q"}, Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 		if err := w.Run(ctx); err != nil {
 			t.Errorf("Run: %v", err)
 		}
@@ -287,7 +289,7 @@ func testClaimersBesideChanges(t *testing.T, h Harness) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var changes sync.WaitGroup
 	changes.Go(func() {
-		ruler, _ := queue.As[queue.Ruler](h.Queue)
+		ruler, _ := driver.As[driver.Ruler](h.Queue)
 		rules := []queue.Rule{{Running: 5}, {Share: 2}, {}, {PerGroup: 1}, {}, {Running: 6, PerGroup: 2}}
 		for i := 0; ctx.Err() == nil; i++ {
 			rule := rules[i%len(rules)]
@@ -334,7 +336,7 @@ func testFreePlaceWakes(t *testing.T, h Harness) {
 	var workers sync.WaitGroup
 	for i, ctx := range []context.Context{short, ctx} {
 		workers.Go(func() {
-			w := queue.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Name: fmt.Sprint("w", i), Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+			w := engine.Worker{Backend: h.Queue, Handler: handler, Queues: []string{"q"}, Name: fmt.Sprint("w", i), Poll: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 			if err := w.Run(ctx); err != nil {
 				t.Errorf("Run: %v", err)
 			}

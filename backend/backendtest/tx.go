@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var txCases = []testCase{
@@ -192,7 +193,7 @@ func testOpenSettle(t *testing.T, h Harness) {
 // Reclaim has to wait for the transaction gets none.
 func reclaimsOne(ctx context.Context, t *testing.T, h Harness, locked int64) bool {
 	t.Helper()
-	reclaimer, ok := queue.As[queue.Reclaimer](h.Queue)
+	reclaimer, ok := driver.As[driver.Reclaimer](h.Queue)
 	if !ok {
 		return false
 	}

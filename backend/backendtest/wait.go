@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // promptly bounds the time from a commit until a sleeping worker is woken, in most of some tries.
@@ -48,7 +49,7 @@ type sleeper struct {
 // worker.
 func listens(t *testing.T, h Harness, name string, queues []string, do func()) *sleeper {
 	t.Helper()
-	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	waiter, _ := driver.As[driver.Waiter](h.Queue)
 	d := &sleeper{name, queues, make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -76,7 +77,7 @@ func listens(t *testing.T, h Harness, name string, queues []string, do func()) *
 
 func (d *sleeper) sleep(t *testing.T, h Harness) time.Duration {
 	t.Helper()
-	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	waiter, _ := driver.As[driver.Waiter](h.Queue)
 	d.isWoken(0) // forget earlier wake-ups
 	next, err := waiter.Sleep(t.Context(), d.name, d.queues)
 	if err != nil {
@@ -180,7 +181,7 @@ func testWakeUpByLateCommit(t *testing.T, h Harness) {
 }
 
 func testWakeUpByRedrive(t *testing.T, h Harness) {
-	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	enqueue(t, h, newJobs(1000, nil)...)
 	dead := claimAll(t, h, 1000)
 	settle(t, h, outcomes(queue.Dead, dead...)...)
@@ -228,7 +229,7 @@ func testWakeUpOfSeveral(t *testing.T, h Harness) {
 }
 
 func testListenEnds(t *testing.T, h Harness) {
-	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	waiter, _ := driver.As[driver.Waiter](h.Queue)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- waiter.Listen(ctx, "w", []string{"q"}, func() {}) }()
@@ -244,7 +245,7 @@ func testListenEnds(t *testing.T, h Harness) {
 }
 
 func testListenPolls(t *testing.T, h Harness) {
-	waiter, _ := queue.As[queue.Waiter](h.Queue)
+	waiter, _ := driver.As[driver.Waiter](h.Queue)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err := waiter.Listen(ctx, "w", []string{"q"}, func() {})

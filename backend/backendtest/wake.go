@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // heldBy claims n jobs of the queue "q" for another worker.
@@ -57,7 +59,7 @@ func testWakeUpBySettleIn(t *testing.T, h Harness) {
 
 func testWakeUpByReclaim(t *testing.T, h Harness) {
 	const lease = 2 * time.Millisecond
-	reclaimer, _ := queue.As[queue.Reclaimer](h.Queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](h.Queue)
 	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
 	for range 3 {
 		heldBy(t, h, "crashed", 1, lease)
@@ -88,7 +90,7 @@ func testStartsWhenDue(t *testing.T, h Harness) {
 	heldBy(t, h, "crashed", 1, 2*time.Millisecond)
 
 	started := make(chan bool, 1)
-	stop := startWorker(t, queue.Worker{
+	stop := startWorker(t, engine.Worker{
 		Backend: h.Queue, Queues: []string{"q"}, Poll: poll, Lease: time.Hour, Logger: slog.New(slog.DiscardHandler),
 		Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { started <- true; return nil }),
 	})
@@ -124,7 +126,7 @@ func testStartsWhenDue(t *testing.T, h Harness) {
 }
 
 // startWorker runs a worker until stop is called.
-func startWorker(t *testing.T, w queue.Worker) (stop func()) {
+func startWorker(t *testing.T, w engine.Worker) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -139,7 +141,7 @@ func startWorker(t *testing.T, w queue.Worker) (stop func()) {
 
 func reclaimOne(t *testing.T, h Harness) {
 	t.Helper()
-	reclaimer, _ := queue.As[queue.Reclaimer](h.Queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](h.Queue)
 	if jobs, err := reclaimer.Reclaim(t.Context(), 10); err != nil || len(jobs) != 1 {
 		t.Fatalf("Reclaim beside one expired job: got %d, error %v", len(jobs), err)
 	}
@@ -147,7 +149,7 @@ func reclaimOne(t *testing.T, h Harness) {
 
 func redriveOne(t *testing.T, h Harness, id int64) {
 	t.Helper()
-	redriver, _ := queue.As[queue.Redriver](h.Queue)
+	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	if n, err := redriver.Redrive(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
 		t.Fatalf("Redrive of a dead job: got %d, error %v", n, err)
 	}

@@ -3,7 +3,7 @@
 //	d, err := dburl.Open(os.Getenv("DATABASE_URL"), dburl.Options{})
 //	defer d.Close()
 //	err = d.Migrate(ctx)
-//	err = queue.Worker{Backend: d.Queue, Handler: mux}.Run(ctx)
+//	err = engine.Worker{Backend: d.Queue, Handler: mux}.Run(ctx)
 //
 // It is the one package that imports drivers: github.com/jackc/pgx/v5, modernc.org/sqlite and
 // github.com/redis/rueidis. A program that has a *sql.DB or a client, or wants another driver,
@@ -67,7 +67,7 @@ type Database struct {
 	// no password.
 	Description string
 	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend], [*redis.Backend] or
-	// [*memory.Queue]. [queue.As] finds its further capabilities.
+	// [*memory.Queue]. [driver.As] finds its further capabilities.
 	Queue queue.Queue
 	// DB is the handle that Queue uses, for transactions that enqueue or settle; nil in Redis and in
 	// memory. It keeps up to 20 connections; its SetMaxOpenConns and SetMaxIdleConns change that.

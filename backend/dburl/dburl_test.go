@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // open opens url for the time of the test.
@@ -266,7 +267,7 @@ func TestReadOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer reader.Close()
-			inspector, _ := queue.As[queue.Inspector](reader.Queue)
+			inspector, _ := driver.As[driver.Inspector](reader.Queue)
 			if page, _, err := inspector.Jobs(t.Context(), queue.Filter{}); err != nil || len(page) != 1 {
 				t.Errorf("got %d jobs, %v, want 1", len(page), err)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -61,7 +62,7 @@ func TestHandleManyInTx(t *testing.T) {
 			})
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
-			w := queue.Worker{Backend: d.Queue, Handler: mux, Concurrency: 200, Logger: slog.New(slog.DiscardHandler)}
+			w := engine.Worker{Backend: d.Queue, Handler: mux, Concurrency: 200, Logger: slog.New(slog.DiscardHandler)}
 			var completed atomic.Int64
 			w.Observe = func(e queue.Event) {
 				if e.Type == queue.EventCompleted && completed.Add(1) == n {

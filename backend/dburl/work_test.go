@@ -12,7 +12,9 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var greeting = queue.NewKind[string]("greeting")
@@ -47,7 +49,7 @@ func TestWork(t *testing.T) {
 			if got, want := work(t, d), "hello"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			inspector, ok := queue.As[queue.Inspector](d.Queue)
+			inspector, ok := driver.As[driver.Inspector](d.Queue)
 			if !ok {
 				t.Fatalf("%T is no Inspector", d.Queue)
 			}
@@ -97,7 +99,7 @@ func work(t *testing.T, d *dburl.Database) string {
 		stop() // Run settles what has been started
 		return nil
 	})
-	if err := (queue.Worker{Backend: d.Queue, Handler: mux, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: d.Queue, Handler: mux, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return got
@@ -122,7 +124,7 @@ func TestRetention(t *testing.T) {
 			if err := prune(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
-			inspector, _ := queue.As[queue.Inspector](d.Queue)
+			inspector, _ := driver.As[driver.Inspector](d.Queue)
 			if left, err := inspector.Counts(t.Context()); err != nil || len(left) > 0 {
 				t.Errorf("got %v, %v, want nothing left", left, err)
 			}
@@ -149,7 +151,7 @@ func end(t *testing.T, d *dburl.Database, actions ...queue.Action) {
 
 // prune prunes until there is nothing more to look at.
 func prune(ctx context.Context, d *dburl.Database) error {
-	pruner, ok := queue.As[queue.Pruner](d.Queue)
+	pruner, ok := driver.As[driver.Pruner](d.Queue)
 	if !ok {
 		return fmt.Errorf("%T is no Pruner", d.Queue)
 	}
@@ -183,7 +185,7 @@ func ExampleOpen() {
 		stop() // a service goes on
 		return nil
 	})
-	if err := (queue.Worker{Backend: d.Queue, Handler: mux}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: d.Queue, Handler: mux}).Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("in", d.Description)

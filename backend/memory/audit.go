@@ -7,7 +7,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Audit implements [queue.Auditor]. The entries of a transaction get their IDs when it commits.
+// Audit implements [driver.Auditor]. The entries of a transaction get their IDs when it commits.
 func (q *Queue) Audit(ctx context.Context, db queue.DB, entries ...queue.AuditEntry) error {
 	for _, e := range entries {
 		if err := e.Check(); err != nil {
@@ -41,7 +41,7 @@ func (q *Queue) appendAudit(entries []queue.AuditEntry) {
 	}
 }
 
-// AuditLog implements [queue.Auditor].
+// AuditLog implements [driver.Auditor].
 func (q *Queue) AuditLog(ctx context.Context, f queue.AuditFilter) (page []queue.AuditEntry, next int64, err error) {
 	f, err = f.Checked()
 	if err == nil {

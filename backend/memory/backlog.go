@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Backlogs implements [queue.Backlogger]. A job that an open transaction has claimed or is about to
-// change counts as waiting until that transaction commits.
-func (q *Queue) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+// Backlogs implements [driver.Backlogger]. A job that an open transaction has claimed or is about
+// to change counts as waiting until that transaction commits.
+func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("backlog", err)
 	}
@@ -25,10 +26,10 @@ func (q *Queue) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
 			oldest[rec.Queue] = max(oldest[rec.Queue], age)
 		}
 	}
-	backlogs := make([]queue.Backlog, 0, len(oldest))
+	backlogs := make([]driver.Backlog, 0, len(oldest))
 	for name, age := range oldest {
-		backlogs = append(backlogs, queue.Backlog{Queue: name, Age: age})
+		backlogs = append(backlogs, driver.Backlog{Queue: name, Age: age})
 	}
-	slices.SortFunc(backlogs, func(a, b queue.Backlog) int { return cmp.Compare(a.Queue, b.Queue) })
+	slices.SortFunc(backlogs, func(a, b driver.Backlog) int { return cmp.Compare(a.Queue, b.Queue) })
 	return backlogs, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Claim implements [queue.Consumer]. A job whose lease has expired is not due before
@@ -98,7 +99,7 @@ func (q *Queue) claim(tx *memTx, r *row, req queue.ClaimRequest, at time.Time) *
 // Extend implements [queue.Consumer]. It never waits. It also extends the lease of a job that an
 // open transaction has locked.
 func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
-	if err := queue.CheckLease(lease); err != nil {
+	if err := driver.CheckLease(lease); err != nil {
 		return nil, nil, err
 	}
 	for _, j := range jobs {
@@ -133,9 +134,9 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 	return lost, asked, nil
 }
 
-// Reassign implements [queue.Reassigner].
+// Reassign implements [driver.Reassigner].
 func (q *Queue) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) (left []*queue.Job, err error) {
-	if err := queue.CheckReassign(workers, jobs); err != nil {
+	if err := driver.CheckReassign(workers, jobs); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -158,7 +159,7 @@ func (q *Queue) Reassign(ctx context.Context, workers []string, jobs ...*queue.J
 // jump of the machine's clock ends leases.
 func leaseEnd(lease time.Duration) time.Time { return time.Now().Add(lease) }
 
-// Reclaim implements [queue.Reclaimer].
+// Reclaim implements [driver.Reclaimer].
 func (q *Queue) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	if limit < 1 {
 		return nil, &queue.InvalidError{Field: "Limit", Problem: fmt.Sprintf("%d: at least 1", limit)}
@@ -199,7 +200,7 @@ func expired(rec queue.Record, onDead queue.Status, at time.Time) queue.Record {
 	return waiting(rec)
 }
 
-// ClaimTx implements [queue.TxClaimer] in a [Tx] of this Queue. Any other db is an error, because
+// ClaimTx implements [driver.TxClaimer] in a [Tx] of this Queue. Any other db is an error, because
 // the Queue cannot see its end.
 func (q *Queue) ClaimTx(ctx context.Context, db queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	req.Lease, req.Limit, req.Worker = time.Second, 1, "tx"

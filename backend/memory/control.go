@@ -28,7 +28,7 @@ func (q *Queue) chosen(tx *memTx, which queue.Which, statuses ...queue.Status) (
 	return rows, nil
 }
 
-// Cancel implements [queue.Canceller]. It changes all jobs at once.
+// Cancel implements [driver.Canceller]. It changes all jobs at once.
 func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
 		return 0, failed("cancel", err)
@@ -61,7 +61,7 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n i
 	return n, err
 }
 
-// Redrive implements [queue.Redriver]. It changes all jobs at once. Of jobs with the same key it
+// Redrive implements [driver.Redriver]. It changes all jobs at once. Of jobs with the same key it
 // redrives the oldest.
 func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
@@ -77,7 +77,7 @@ func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n 
 	})
 }
 
-// Edit implements [queue.Editor]. It changes all jobs at once.
+// Edit implements [driver.Editor]. It changes all jobs at once.
 func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
 	if err := cmp.Or(which.Check(statuses...), c.Check(q.opts.MaxPayload)); err != nil {
@@ -89,7 +89,7 @@ func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queu
 	})
 }
 
-// Delete implements [queue.Deleter]. It deletes all jobs at once.
+// Delete implements [driver.Deleter]. It deletes all jobs at once.
 func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(deletable...); err != nil {
 		return 0, failed("delete", err)
@@ -195,7 +195,7 @@ func (q *Queue) hint(r *row) {
 	}
 }
 
-// ListenCancels implements [queue.Canceller]. It calls hint in the caller's goroutine.
+// ListenCancels implements [driver.Canceller]. It calls hint in the caller's goroutine.
 func (q *Queue) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
 	c := &canceller{signal: make(chan struct{}, 1)}
 	q.mu.Lock()

@@ -24,7 +24,7 @@ const drainLease = 30 * 24 * time.Hour
 // time is due a microsecond later, so it may be run again or left.
 func (q *Queue) Drain(ctx context.Context, h queue.Handler) (ran int, err error) {
 	var kinds []string
-	if mux, ok := queue.As[*queue.Mux](h); ok {
+	if mux, ok := queue.MuxOf(h); ok {
 		if kinds = mux.Kinds(); len(kinds) == 0 {
 			return 0, nil
 		}

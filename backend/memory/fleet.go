@@ -8,12 +8,13 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/runs"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// ReportWorkers implements [queue.Fleet].
-func (q *Queue) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+// ReportWorkers implements [driver.Fleet].
+func (q *Queue) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
 	const operation = "report workers"
-	if err := queue.CheckReports(reports...); err != nil {
+	if err := driver.CheckReports(reports...); err != nil {
 		return failed(operation, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -30,7 +31,7 @@ func (q *Queue) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport
 }
 
 // reportWorker records a report, but for its Stats. The caller holds q.mu.
-func (q *Queue) reportWorker(at time.Time, r queue.WorkerReport) {
+func (q *Queue) reportWorker(at time.Time, r driver.WorkerReport) {
 	if r.Stopped {
 		delete(q.workers, r.Name)
 		return
@@ -52,7 +53,7 @@ func cloned(info queue.WorkerInfo) queue.WorkerInfo {
 	return info
 }
 
-// Workers implements [queue.Fleet].
+// Workers implements [driver.Fleet].
 func (q *Queue) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("list workers", err)
@@ -71,10 +72,10 @@ func (q *Queue) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 	return all, nil
 }
 
-// Runs implements [queue.Fleet].
+// Runs implements [driver.Fleet].
 func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
 	const operation = "list runs"
-	if err := queue.CheckRuns(most, workers); err != nil {
+	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, failed(operation, err)
 	}
 	if err := ctx.Err(); err != nil {

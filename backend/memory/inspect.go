@@ -12,7 +12,7 @@ import (
 // slice is the most jobs that one call of Prune, or Drain's Reclaim, ends.
 const slice = 1000
 
-// Check implements [queue.Checker]. A queue in memory is always able to serve.
+// Check implements [driver.Checker]. A queue in memory is always able to serve.
 func (q *Queue) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return failed("check", err)
@@ -20,7 +20,7 @@ func (q *Queue) Check(ctx context.Context) error {
 	return nil
 }
 
-// Counts implements [queue.Inspector]. All its counts are exact.
+// Counts implements [driver.Inspector]. All its counts are exact.
 func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("count", err)
@@ -47,7 +47,7 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 	return counts, nil
 }
 
-// Jobs implements [queue.Inspector]. The zero Filter returns the newest hundred jobs.
+// Jobs implements [driver.Inspector]. The zero Filter returns the newest hundred jobs.
 func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {
@@ -118,7 +118,7 @@ func shown(r *row) queue.Record {
 	return rec
 }
 
-// Job implements [queue.Inspector].
+// Job implements [driver.Inspector].
 func (q *Queue) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return rec, false, failed("look up", err)
@@ -134,7 +134,7 @@ func (q *Queue) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, e
 	return rec, true, nil
 }
 
-// Prune implements [queue.Pruner].
+// Prune implements [driver.Pruner].
 func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, failed("prune", err)

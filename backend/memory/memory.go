@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Options configure [New]. The zero value works.
@@ -30,9 +31,9 @@ type Options struct {
 }
 
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It
-// implements every optional interface of package queue except for [queue.Pooled],
-// [queue.TxBeginner], [queue.Tabled] and [queue.Served], which are for databases, and
-// [queue.DeathTeller], [queue.ListenChecker] and [queue.Upkeeper], which it does not need. [New]
+// implements every optional interface of package driver except for [driver.Pooled],
+// [driver.TxBeginner], [driver.Tabled] and [driver.Served], which are for databases, and
+// [driver.DeathTeller], [driver.ListenChecker] and [driver.Upkeeper], which it does not need. [New]
 // makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
@@ -77,26 +78,26 @@ type Queue struct {
 
 var _ interface {
 	queue.Queue
-	queue.Waiter
-	queue.Checker
-	queue.Inspector
-	queue.Backlogger
-	queue.Redriver
-	queue.Canceller
-	queue.Editor
-	queue.Deleter
-	queue.Pauser
-	queue.Pruner
-	queue.Reclaimer
-	queue.TxClaimer
-	queue.ResultKeeper
-	queue.Ruler
-	queue.Scheduler
-	queue.ScheduleRunner
-	queue.Fleet
-	queue.Auditor
-	queue.Statistician
-	queue.Receiver
+	driver.Waiter
+	driver.Checker
+	driver.Inspector
+	driver.Backlogger
+	driver.Redriver
+	driver.Canceller
+	driver.Editor
+	driver.Deleter
+	driver.Pauser
+	driver.Pruner
+	driver.Reclaimer
+	driver.TxClaimer
+	driver.ResultKeeper
+	driver.Ruler
+	driver.Scheduler
+	driver.ScheduleRunner
+	driver.Fleet
+	driver.Auditor
+	driver.Statistician
+	driver.Receiver
 } = (*Queue)(nil)
 
 // New returns an empty queue.

@@ -6,20 +6,21 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// PauseKinds implements [queue.Pauser].
+// PauseKinds implements [driver.Pauser].
 func (q *Queue) PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error {
 	return q.changePauses(ctx, db, kinds, true)
 }
 
-// ResumeKinds implements [queue.Pauser].
+// ResumeKinds implements [driver.Pauser].
 func (q *Queue) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error {
 	return q.changePauses(ctx, db, kinds, false)
 }
 
 func (q *Queue) changePauses(ctx context.Context, db queue.DB, kinds []string, paused bool) error {
-	if err := queue.CheckKinds(kinds); err != nil {
+	if err := driver.CheckKinds(kinds); err != nil {
 		return failed("pause", err)
 	}
 	tx, err := txOf(db)
@@ -60,7 +61,7 @@ func (q *Queue) setPaused(change map[string]bool) {
 	}
 }
 
-// PausedKinds implements [queue.Pauser].
+// PausedKinds implements [driver.Pauser].
 func (q *Queue) PausedKinds(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("paused kinds", err)
@@ -70,7 +71,7 @@ func (q *Queue) PausedKinds(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(q.paused)), nil
 }
 
-// ListenPauses implements [queue.Pauser]. It calls changed in the caller's goroutine.
+// ListenPauses implements [driver.Pauser]. It calls changed in the caller's goroutine.
 func (q *Queue) ListenPauses(ctx context.Context, changed func()) error {
 	signal := make(chan struct{}, 1)
 	q.mu.Lock()

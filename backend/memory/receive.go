@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // receivedSource is the Source of a job that Receive has enqueued.
@@ -13,8 +14,8 @@ type receivedSource struct {
 	until time.Time // when it is forgotten
 }
 
-// Receive implements [queue.Receiver].
-func (q *Queue) Receive(ctx context.Context, transfers ...queue.Transfer) (received int, err error) {
+// Receive implements [driver.Receiver].
+func (q *Queue) Receive(ctx context.Context, transfers ...driver.Transfer) (received int, err error) {
 	for _, t := range transfers {
 		if err := t.Check(q.opts.MaxPayload); err != nil {
 			return 0, err
@@ -36,7 +37,7 @@ func (q *Queue) Receive(ctx context.Context, transfers ...queue.Transfer) (recei
 				continue
 			}
 			q.sources[t.Source] = true
-			q.sourcesInOrder = append(q.sourcesInOrder, receivedSource{t.Source, at.Add(queue.TransferWindow)})
+			q.sourcesInOrder = append(q.sourcesInOrder, receivedSource{t.Source, at.Add(driver.TransferWindow)})
 			q.insert(nil, nil, t.Job, at)
 			q.keepPast(t.Job)
 			received++

@@ -25,7 +25,7 @@ func (q *Queue) setOutput(id int64, output json.RawMessage) {
 	q.results[id] = r
 }
 
-// KeepProgress implements [queue.ResultKeeper].
+// KeepProgress implements [driver.ResultKeeper].
 func (q *Queue) KeepProgress(ctx context.Context, progress ...queue.Progress) error {
 	for _, p := range progress {
 		if err := p.Check(); err != nil {
@@ -48,7 +48,7 @@ func (q *Queue) KeepProgress(ctx context.Context, progress ...queue.Progress) er
 	return nil
 }
 
-// Result implements [queue.ResultKeeper].
+// Result implements [driver.ResultKeeper].
 func (q *Queue) Result(ctx context.Context, id int64) (result queue.Result, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, false, failed("read result", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // ruleKey is what a rule is for. group is "" for the rule of the queue.
@@ -20,7 +21,7 @@ type ruleChange struct {
 	isPause bool
 }
 
-// SetRules implements [queue.Ruler]. It does not wait: of two transactions that set one rule, the
+// SetRules implements [driver.Ruler]. It does not wait: of two transactions that set one rule, the
 // commit of the second counts.
 func (q *Queue) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
 	var changes []ruleChange
@@ -39,17 +40,17 @@ func (q *Queue) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) 
 	return q.changeRules(ctx, "set rules", db, changes...)
 }
 
-// PauseQueue implements [queue.Ruler].
+// PauseQueue implements [driver.Ruler].
 func (q *Queue) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := queue.CheckQueue(name); err != nil {
+	if err := driver.CheckQueue(name); err != nil {
 		return failed("pause", err)
 	}
 	return q.changeRules(ctx, "pause", db, ruleChange{queue.Rule{Queue: name, Paused: paused}, true})
 }
 
-// PauseGroup implements [queue.Ruler].
+// PauseGroup implements [driver.Ruler].
 func (q *Queue) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := queue.CheckGroup(name, group); err != nil {
+	if err := driver.CheckGroup(name, group); err != nil {
 		return failed("pause", err)
 	}
 	return q.changeRules(ctx, "pause", db, ruleChange{queue.Rule{Queue: name, Group: group, Paused: paused}, true})
@@ -103,7 +104,7 @@ func (q *Queue) applyRules(changes []ruleChange) {
 	}
 }
 
-// Rules implements [queue.Ruler].
+// Rules implements [driver.Ruler].
 func (q *Queue) Rules(ctx context.Context) ([]queue.Rule, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("list rules", err)

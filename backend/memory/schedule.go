@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/internal/schedules"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // schedule is a stored schedule. Like a row, an open transaction that changes it locks it.
@@ -97,9 +98,9 @@ func (q *Queue) forgetSchedule(s *schedule) {
 	q.wake(queueOf(s.committed.Job))
 }
 
-// SetSchedules implements [queue.Scheduler].
+// SetSchedules implements [driver.Scheduler].
 func (q *Queue) SetSchedules(ctx context.Context, db queue.DB, list ...queue.Schedule) error {
-	if err := queue.CheckSchedules(q.opts.MaxPayload, list...); err != nil {
+	if err := driver.CheckSchedules(q.opts.MaxPayload, list...); err != nil {
 		return err
 	}
 	names, set := schedules.Set(list)
@@ -107,7 +108,7 @@ func (q *Queue) SetSchedules(ctx context.Context, db queue.DB, list ...queue.Sch
 	return err
 }
 
-// DeclareSchedules implements [queue.ScheduleRunner].
+// DeclareSchedules implements [driver.ScheduleRunner].
 func (q *Queue) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := d.Check(q.opts.MaxPayload); err != nil {
 		return 0, err
@@ -116,25 +117,25 @@ func (q *Queue) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Decla
 	return q.change(ctx, "declare schedules", db, names, declare)
 }
 
-// PauseSchedules implements [queue.Scheduler].
+// PauseSchedules implements [driver.Scheduler].
 func (q *Queue) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
-	if err := queue.CheckScheduleNames(names...); err != nil {
+	if err := driver.CheckScheduleNames(names...); err != nil {
 		return 0, err
 	}
 	names, pause := schedules.Pause(paused, names)
 	return q.change(ctx, "pause schedules", db, names, pause)
 }
 
-// DeleteSchedules implements [queue.Scheduler].
+// DeleteSchedules implements [driver.Scheduler].
 func (q *Queue) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
-	if err := queue.CheckScheduleNames(names...); err != nil {
+	if err := driver.CheckScheduleNames(names...); err != nil {
 		return 0, err
 	}
 	names, remove := schedules.Delete(names)
 	return q.change(ctx, "delete schedules", db, names, remove)
 }
 
-// Schedules implements [queue.Scheduler].
+// Schedules implements [driver.Scheduler].
 func (q *Queue) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("schedules", err)
@@ -152,8 +153,8 @@ func (q *Queue) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err 
 	return all, nil
 }
 
-// FireSchedules implements [queue.ScheduleRunner]. It leaves a schedule to the next call whose row,
-// or whose job's key, an open transaction has locked.
+// FireSchedules implements [driver.ScheduleRunner]. It leaves a schedule to the next call whose
+// row, or whose job's key, an open transaction has locked.
 func (q *Queue) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, -1, failed("fire schedules", err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/stats"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // statsKey is what statistics are kept by.
@@ -15,7 +16,7 @@ type statsKey struct {
 }
 
 // addStats adds the statistics of a report. The caller holds q.mu.
-func (q *Queue) addStats(at time.Time, all []queue.MinuteStats) {
+func (q *Queue) addStats(at time.Time, all []driver.MinuteStats) {
 	for _, s := range all {
 		key := statsKey{s.Minute(at), s.Queue, s.Kind}
 		sum := q.stats[key]
@@ -27,7 +28,7 @@ func (q *Queue) addStats(at time.Time, all []queue.MinuteStats) {
 	}
 }
 
-// Stats implements [queue.Statistician].
+// Stats implements [driver.Statistician].
 func (q *Queue) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {
 	const operation = "statistics"
 	if err := f.Check(); err != nil {

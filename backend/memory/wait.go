@@ -38,7 +38,7 @@ func (q *Queue) wake(name string) {
 	}
 }
 
-// Listen implements [queue.Waiter]. It calls wake in the caller's goroutine.
+// Listen implements [driver.Waiter]. It calls wake in the caller's goroutine.
 func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	q.mu.Lock()
 	s, key := q.sleeper(worker, queues)
@@ -59,8 +59,8 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 	}
 }
 
-// Sleep implements [queue.Waiter]. Its next does not consider jobs that are due already: the worker
-// claims once more after it.
+// Sleep implements [driver.Waiter]. Its next does not consider jobs that are due already: the
+// worker claims once more after it.
 func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, failed("sleep", err)

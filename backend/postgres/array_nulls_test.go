@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestArrayNullsOff: where NULL in the text of an array is a word, jobs of a batch that lack what
@@ -51,7 +52,7 @@ func TestArrayNullsOff(t *testing.T) {
 	}
 	bare := &queue.Job{Kind: "bare"}
 	past := &queue.Job{Kind: "past", CreatedAt: later.Add(-2 * time.Hour), LastError: "NULL", Attempt: 1}
-	if _, err := q.Receive(t.Context(), queue.Transfer{Source: "1", Job: bare}, queue.Transfer{Source: "2", Job: past}); err != nil {
+	if _, err := q.Receive(t.Context(), driver.Transfer{Source: "1", Job: bare}, driver.Transfer{Source: "2", Job: past}); err != nil {
 		t.Fatal(err)
 	}
 	wantBare(t, db, "received", bare.ID)

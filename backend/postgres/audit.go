@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Audit implements [queue.Auditor] with sql/audit.sql.
+// Audit implements [driver.Auditor] with sql/audit.sql.
 func (b *Backend) Audit(ctx context.Context, db queue.DB, entries ...queue.AuditEntry) error {
 	var actors, actions, selections, counts, reasons, jobs array
 	for _, e := range entries {
@@ -34,7 +34,7 @@ func (b *Backend) Audit(ctx context.Context, db queue.DB, entries ...queue.Audit
 	})
 }
 
-// AuditLog implements [queue.Auditor] with sql/audit_log.sql.
+// AuditLog implements [driver.Auditor] with sql/audit_log.sql.
 func (b *Backend) AuditLog(ctx context.Context, f queue.AuditFilter) (page []queue.AuditEntry, next int64, err error) {
 	f, err = f.Checked()
 	if err != nil {

@@ -9,19 +9,21 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // silent is a queue whose workers report nothing.
 type silent struct {
 	queue.Consumer
-	queue.Waiter
-	queue.Reclaimer
-	queue.Pruner
-	queue.Canceller
-	queue.Pauser
-	queue.ScheduleRunner
-	queue.ResultKeeper
+	driver.Waiter
+	driver.Reclaimer
+	driver.Pruner
+	driver.Canceller
+	driver.Pauser
+	driver.ScheduleRunner
+	driver.ResultKeeper
 }
 
 // BenchmarkDrainReported is BenchmarkDrain of jobs of four kinds with a worker that reports itself
@@ -51,7 +53,7 @@ func BenchmarkDrainReported(b *testing.B) {
 				return nil
 			})
 			b.ResetTimer()
-			w := queue.Worker{Backend: backend, Handler: handler, Concurrency: 100, Logger: slog.New(slog.DiscardHandler)}
+			w := engine.Worker{Backend: backend, Handler: handler, Concurrency: 100, Logger: slog.New(slog.DiscardHandler)}
 			if err := w.Run(ctx); err != nil {
 				b.Fatal(err)
 			}
@@ -65,9 +67,9 @@ func BenchmarkReport(b *testing.B) {
 	for _, kinds := range []int{0, 10, 40, 500} {
 		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) {
 			_, q := fresh(b, postgres.Options{})
-			r := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 100}}
+			r := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 100}}
 			for i := range kinds {
-				r.Stats = append(r.Stats, queue.MinuteStats{Queue: "default", Kind: fmt.Sprint("kind", i), Stats: queue.Stats{
+				r.Stats = append(r.Stats, driver.MinuteStats{Queue: "default", Kind: fmt.Sprint("kind", i), Stats: queue.Stats{
 					Done: 1000, Ran: time.Minute, Waited: time.Hour,
 					RunTimes: queue.Histogram{100, 800, 100}, WaitTimes: queue.Histogram{0, 0, 0, 0, 0, 0, 300, 300, 300, 100},
 				}})

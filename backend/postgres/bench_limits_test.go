@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -46,7 +47,7 @@ func benchmarkTurns(b *testing.B, kinds int) {
 		return nil
 	})
 	b.ResetTimer()
-	if err := (queue.Worker{Backend: q, Handler: handler, Concurrency: 1000, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: handler, Concurrency: 1000, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -73,7 +74,7 @@ func BenchmarkLimit(b *testing.B) {
 	var workers sync.WaitGroup
 	for i := range 4 {
 		workers.Go(func() {
-			w := queue.Worker{Backend: q, Handler: handler, Concurrency: 40, Name: fmt.Sprint("w", i), Logger: slog.New(slog.DiscardHandler)}
+			w := engine.Worker{Backend: q, Handler: handler, Concurrency: 40, Name: fmt.Sprint("w", i), Logger: slog.New(slog.DiscardHandler)}
 			if err := w.Run(ctx); err != nil {
 				b.Error(err)
 			}
@@ -181,7 +182,7 @@ func benchmarkBeside(b *testing.B, q *postgres.Backend, queues []string, limited
 	var running sync.WaitGroup
 	for i := range 4 {
 		running.Go(func() {
-			w := queue.Worker{
+			w := engine.Worker{
 				Backend: q, Handler: handler, Queues: queues, Concurrency: 20, Name: fmt.Sprint("w", i),
 				Logger: slog.New(slog.DiscardHandler), Poll: time.Second,
 			}

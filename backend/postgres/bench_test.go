@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -87,7 +88,7 @@ func drain(b *testing.B, pinned bool) {
 	})
 	b.ReportAllocs()
 	b.ResetTimer()
-	if err := (queue.Worker{Backend: q, Handler: handler, Concurrency: 100, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: handler, Concurrency: 100, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -58,7 +59,7 @@ func TestMemoryOfLongJobs(t *testing.T) {
 					time.Sleep(2 * time.Millisecond)
 				}
 			})
-			err := queue.Worker{Backend: q, Handler: handler, Concurrency: 50, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
+			err := engine.Worker{Backend: q, Handler: handler, Concurrency: 50, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 			watching.Wait()
 			if err != nil {
 				t.Error(err)

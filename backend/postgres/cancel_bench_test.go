@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -23,7 +24,7 @@ func BenchmarkCancelRunning(b *testing.B) {
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- queue.Worker{Backend: q, Logger: slog.New(slog.DiscardHandler), Handler: queue.HandlerFunc(
+		done <- engine.Worker{Backend: q, Logger: slog.New(slog.DiscardHandler), Handler: queue.HandlerFunc(
 			func(ctx context.Context, job *queue.Job) error {
 				began <- job.ID
 				<-ctx.Done()

@@ -28,8 +28,8 @@ func Check(ctx context.Context, db *sql.DB, o Options) error {
 	return nil
 }
 
-// Check implements [queue.Checker] as the function [Check] does, on a connection of the pool. While
-// handlers hold all of them, it waits for one.
+// Check implements [driver.Checker] as the function [Check] does, on a connection of the pool.
+// While handlers hold all of them, it waits for one.
 func (b *Backend) Check(ctx context.Context) error {
 	return b.run(ctx, "check", nil, func(db queue.DB) error { return check(ctx, db, b.options.Schema) })
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -38,7 +39,7 @@ func TestNotSetUp(t *testing.T) {
 				q := backend(t, db, postgres.Options{})
 				wantSetupError(t, "Enqueue", q.Enqueue(t.Context(), nil, jobs(1)...), words...)
 				wantSetupError(t, "Enqueue of a key", q.Enqueue(t.Context(), nil, &queue.Job{Kind: "k", Key: "k"}), words...)
-				worker := queue.Worker{Backend: q, Handler: queue.HandlerFunc(nil), Grace: 1}
+				worker := engine.Worker{Backend: q, Handler: queue.HandlerFunc(nil), Grace: 1}
 				wantSetupError(t, "Run", worker.Run(t.Context()), words...)
 			}
 			role := "stranger_" + value[string](t, db, `SELECT current_database()`)

@@ -16,10 +16,10 @@ import (
 // transaction is the holder of a job of ClaimTx while it is settled.
 const transaction = "transaction"
 
-// ClaimTx implements [queue.TxClaimer] with sql/claim_tx.sql. tx may also be a [*sql.Conn] on which
-// a transaction was begun by hand, as PREPARE TRANSACTION needs it. A job that cannot be read makes
-// the call and the transaction fail, and is then dead. If completed jobs are not kept, the next
-// Prune removes the job.
+// ClaimTx implements [driver.TxClaimer] with sql/claim_tx.sql. tx may also be a [*sql.Conn] on
+// which a transaction was begun by hand, as PREPARE TRANSACTION needs it. A job that cannot be read
+// makes the call and the transaction fail, and is then dead. If completed jobs are not kept, the
+// next Prune removes the job.
 func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	req.Limit, req.Lease, req.Worker = 1, time.Second, transaction
 	if err := req.Check(); err != nil {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // freshClock returns a queue of a fresh database whose server's clock set changes: functions that
@@ -35,7 +37,7 @@ func freshClock(t *testing.T, o postgres.Options) (q *postgres.Backend, db *sql.
 }
 
 // wantReclaimed reclaims, and demands the jobs.
-func wantReclaimed(t *testing.T, q queue.Reclaimer, when string, want ...*queue.Job) {
+func wantReclaimed(t *testing.T, q driver.Reclaimer, when string, want ...*queue.Job) {
 	t.Helper()
 	got, err := q.Reclaim(t.Context(), 10)
 	if err != nil {
@@ -188,7 +190,7 @@ func TestWorkerOverClockJumps(t *testing.T) {
 	var workers sync.WaitGroup
 	for _, b := range backends {
 		workers.Go(func() {
-			if err := (queue.Worker{Backend: b, Handler: handler, Lease: 2 * time.Second, Logger: quiet}).Run(ctx); err != nil {
+			if err := (engine.Worker{Backend: b, Handler: handler, Lease: 2 * time.Second, Logger: quiet}).Run(ctx); err != nil {
 				t.Errorf("Run: %v", err)
 			}
 		})

@@ -170,7 +170,7 @@ func statusArray(statuses []queue.Status) string {
 	return a.String()
 }
 
-// Cancel implements [queue.Canceller] with sql/choose.sql and sql/cancel.sql.
+// Cancel implements [driver.Canceller] with sql/choose.sql and sql/cancel.sql.
 func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
 	if err := which.Check(statuses...); err != nil {
@@ -179,7 +179,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n
 	return b.change(ctx, "cancel", db, which, which.Of(statuses...), b.sql.cancel, !b.options.Silent)
 }
 
-// Redrive implements [queue.Redriver] with sql/choose.sql and sql/redrive.sql.
+// Redrive implements [driver.Redriver] with sql/choose.sql and sql/redrive.sql.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, fmt.Errorf("postgres: redrive: %w", err)
@@ -187,7 +187,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (
 	return b.change(ctx, "redrive", db, which, which.Of(queue.StatusDead), b.sql.redrive)
 }
 
-// Edit implements [queue.Editor] with sql/choose.sql and sql/edit.sql.
+// Edit implements [driver.Editor] with sql/choose.sql and sql/edit.sql.
 func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
 	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
@@ -205,7 +205,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c qu
 	return b.change(ctx, "edit", db, which, which.Of(statuses...), statement, args...)
 }
 
-// Delete implements [queue.Deleter] with sql/choose.sql, sql/choose_ended.sql and sql/delete.sql.
+// Delete implements [driver.Deleter] with sql/choose.sql, sql/choose_ended.sql and sql/delete.sql.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	statuses := []queue.Status{
 		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
@@ -216,7 +216,7 @@ func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n
 	return b.change(ctx, "delete", db, which, which.Of(statuses...), b.sql.delete)
 }
 
-// ListenCancels implements [queue.Canceller], on the connection of Listen.
+// ListenCancels implements [driver.Canceller], on the connection of Listen.
 func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
 	return b.listenAs(ctx, &subscriber{worker: worker, wake: func() { hint() }, hint: hint, failed: make(chan error, 1)})
 }

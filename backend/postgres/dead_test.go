@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -44,7 +45,7 @@ func TestOnDead(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				done <- queue.Worker{Backend: q, Handler: mux, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
+				done <- engine.Worker{Backend: q, Handler: mux, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
 					OnDead: func(_ context.Context, job *queue.Job, err error) {
 						mu.Lock()
 						defer mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -32,7 +33,7 @@ func TestDeletedJobs(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() {
-		stopped <- queue.Worker{Backend: q, Handler: handler, Concurrency: 1, Lease: time.Second, Poll: 10 * time.Millisecond}.Run(ctx)
+		stopped <- engine.Worker{Backend: q, Handler: handler, Concurrency: 1, Lease: time.Second, Poll: 10 * time.Millisecond}.Run(ctx)
 	}()
 	<-started
 	exec(t, db, remove, running.ID)

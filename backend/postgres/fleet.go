@@ -10,13 +10,14 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// ReportWorkers implements [queue.Fleet] and [queue.Statistician] with sql/report_workers.sql. If
+// ReportWorkers implements [driver.Fleet] and [driver.Statistician] with sql/report_workers.sql. If
 // some workers have stopped and others have not, it takes two statements.
-func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+func (b *Backend) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
 	const operation = "report workers"
-	if err := queue.CheckReports(reports...); err != nil {
+	if err := driver.CheckReports(reports...); err != nil {
 		return fmt.Errorf("postgres: %s: %w", operation, err)
 	}
 	stats := sumStats(time.Now(), reports)
@@ -33,7 +34,8 @@ func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerRepo
 	return nil
 }
 
-// reportRow is a [queue.WorkerReport] as sql/report_workers.sql reads it. Ages are in microseconds.
+// reportRow is a [driver.WorkerReport] as sql/report_workers.sql reads it. Ages are in
+// microseconds.
 type reportRow struct {
 	Worker    string           `json:"worker"`
 	Info      queue.WorkerInfo `json:"info"`
@@ -45,7 +47,7 @@ type reportRow struct {
 
 // reportRows returns the last report of each worker: of those that live, and of those that have
 // stopped.
-func reportRows(reports []queue.WorkerReport) (live, stopped []reportRow) {
+func reportRows(reports []driver.WorkerReport) (live, stopped []reportRow) {
 	isLater := make(map[string]bool, len(reports))
 	for _, r := range slices.Backward(reports) {
 		if isLater[r.Name] {
@@ -63,7 +65,7 @@ func reportRows(reports []queue.WorkerReport) (live, stopped []reportRow) {
 }
 
 // writeReports writes rows, all of workers that have stopped or none, and statistics.
-func (b *Backend) writeReports(ctx context.Context, operation string, rows []reportRow, stats []queue.MinuteStats) error {
+func (b *Backend) writeReports(ctx context.Context, operation string, rows []reportRow, stats []driver.MinuteStats) error {
 	text, err := json.Marshal(rows)
 	if err != nil {
 		return fmt.Errorf("postgres: %s: %w", operation, err)
@@ -74,7 +76,7 @@ func (b *Backend) writeReports(ctx context.Context, operation string, rows []rep
 	})
 }
 
-// Workers implements [queue.Fleet] with sql/workers.sql. A standby has none to return: it is an
+// Workers implements [driver.Fleet] with sql/workers.sql. A standby has none to return: it is an
 // error there.
 func (b *Backend) Workers(ctx context.Context) (all []queue.WorkerRecord, err error) {
 	err = b.run(ctx, "list workers", nil, func(db queue.DB) error {
@@ -96,10 +98,10 @@ func (b *Backend) Workers(ctx context.Context) (all []queue.WorkerRecord, err er
 	return all, err
 }
 
-// Runs implements [queue.Fleet] with sql/runs.sql.
+// Runs implements [driver.Fleet] with sql/runs.sql.
 func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []queue.Run, err error) {
 	const operation = "list runs"
-	if err := queue.CheckRuns(most, workers); err != nil {
+	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
 	}
 	var names any

@@ -5,6 +5,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestReportsLockInOrder: a call that waits for a worker's row has locked none of a later name, and
@@ -17,9 +18,9 @@ func TestReportsLockInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, q := fresh(t, postgres.Options{})
-			a, b := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "a"}}, queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "b"}}
-			a.Stats = []queue.MinuteStats{{Queue: "q", Kind: "k"}}
-			for _, r := range []queue.WorkerReport{b, a} { // their rows in the table are in this order
+			a, b := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "a"}}, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "b"}}
+			a.Stats = []driver.MinuteStats{{Queue: "q", Kind: "k"}}
+			for _, r := range []driver.WorkerReport{b, a} { // their rows in the table are in this order
 				if err := q.ReportWorkers(t.Context(), r); err != nil {
 					t.Fatal(err)
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -337,7 +338,7 @@ func TestGuideWorkerBeside(t *testing.T) {
 		ran(job.ID)
 		return nil
 	}))
-	if err := (queue.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
 		t.Error(err)
 	}
 	if err := <-done; err != nil {

@@ -19,8 +19,8 @@ const (
 	sampleSize = 8 << 20
 )
 
-// Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. For
-// a longer one it estimates completed jobs from a sample of the table's pages, with
+// Counts implements [driver.Inspector]. It counts a short table exactly, with sql/count_all.sql.
+// For a longer one it estimates completed jobs from a sample of the table's pages, with
 // sql/count_sample.sql.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
 	err = b.run(ctx, "count", nil, func(db queue.DB) error {
@@ -44,7 +44,7 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector]. A filter that has an index is served by sql/list.sql, and
+// Jobs implements [driver.Inspector]. A filter that has an index is served by sql/list.sql, and
 // others by sql/list_slice.sql, which looks at a bounded number of jobs. So are dead, held and
 // cancelled jobs, along an index of their ids, unless few have finished since f.FinishedFrom. For
 // the observing role of docs/roles.sql the records have neither Payload nor Headers, and their
@@ -176,7 +176,7 @@ func (s *inspectStatements) sliceOf(f queue.Filter) string {
 // many is one row that the planner takes for a million: see sql/sleep.sql.
 const many = "many AS MATERIALIZED (SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b)"
 
-// Job implements [queue.Inspector] with sql/job.sql. For the observing role it is as Jobs says.
+// Job implements [driver.Inspector] with sql/job.sql. For the observing role it is as Jobs says.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
 	records, err := b.readRecords(ctx, "read job", b.sql.job, id)
 	if err != nil || len(records) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -42,7 +43,7 @@ func TestStricterIsolation(t *testing.T) {
 			})
 			ended := make(chan error, 3)
 			for range cap(ended) {
-				go func() { ended <- queue.Worker{Backend: q, Handler: handler, Concurrency: 20}.Run(ctx) }()
+				go func() { ended <- engine.Worker{Backend: q, Handler: handler, Concurrency: 20}.Run(ctx) }()
 			}
 			for range cap(ended) {
 				if err := <-ended; err != nil {

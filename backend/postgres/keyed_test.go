@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestKeyTwiceInBatch: the statement itself tells the id of the job that holds a key since earlier
@@ -74,7 +75,7 @@ func TestReplaceDoesNotDeadlock(t *testing.T) {
 				for i, j := range held {
 					outcomes[i] = queue.Outcome{Job: j, Action: queue.Action(rand.IntN(2))}
 				}
-				var locked *queue.LockedError
+				var locked *driver.LockedError
 				if lost, err := q.Settle(t.Context(), nil, outcomes...); len(lost) > 0 || err != nil && !errors.As(err, &locked) {
 					t.Errorf("Settle beside calls that replace: %d lost, error %v", len(lost), err)
 				}

@@ -10,12 +10,13 @@ import (
 	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Extend implements [queue.Consumer] with sql/extend.sql, one statement for the jobs of each
 // holder.
 func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
-	if err := queue.CheckLease(lease); err != nil {
+	if err := driver.CheckLease(lease); err != nil {
 		return nil, nil, fmt.Errorf("postgres: extend: %w", err)
 	}
 	if slices.Contains(jobs, nil) {
@@ -54,11 +55,11 @@ func (b *Backend) extendHeld(ctx context.Context, held sqlkit.Held[*queue.Job], 
 	return lost, asked, err
 }
 
-// Reassign implements [queue.Reassigner] with sql/reassign.sql, one statement for the jobs of each
+// Reassign implements [driver.Reassigner] with sql/reassign.sql, one statement for the jobs of each
 // holder. If one fails, no Worker is changed.
 func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) (left []*queue.Job, err error) {
 	const operation = "reassign"
-	if err := queue.CheckReassign(workers, jobs); err != nil {
+	if err := driver.CheckReassign(workers, jobs); err != nil {
 		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
 	}
 	all := sqlkit.ReassignedOf(workers, jobs)
@@ -79,7 +80,7 @@ func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue
 	return left, nil
 }
 
-// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. Jobs that the database refuses to
+// Reclaim implements [driver.Reclaimer] with sql/reclaim.sql. Jobs that the database refuses to
 // change are logged, and passed over for a minute. Package clockwatch says what a jump of the
 // server's clock does.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {

@@ -50,7 +50,7 @@ type listening struct {
 	now *listener // nil while there are no subscribers
 }
 
-// Listen implements [queue.Waiter]: it listens on the channel that has the schema's name. A
+// Listen implements [driver.Waiter]: it listens on the channel that has the schema's name. A
 // notification has the name of a queue, or is one of sql/cancel.sql. All calls share one connection
 // of the *sql.DB, or one beside it if Options.Listen works like that. When ctx ends, Listen removes
 // the worker's registration, for which the server has five seconds.
@@ -182,7 +182,7 @@ func (b *Backend) isListening(worker string) bool {
 	return false
 }
 
-// CheckListen implements [queue.ListenChecker]. All workers share the listening connection.
+// CheckListen implements [driver.ListenChecker]. All workers share the listening connection.
 func (b *Backend) CheckListen(string) error {
 	b.listening.mu.Lock()
 	defer b.listening.mu.Unlock()
@@ -230,7 +230,7 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 	b.deregisterSoon(ctx, &l.awake, queues, woken, upTo)
 }
 
-// Sleep implements [queue.Waiter] with sql/sleep.sql, and sql/unaware.sql for a worker that
+// Sleep implements [driver.Waiter] with sql/sleep.sql, and sql/unaware.sql for a worker that
 // listens.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	now := time.Now()

@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgres/pqlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -261,7 +262,7 @@ func TestStoppedWorkerIsOffTheList(t *testing.T) {
 			asleep := func() int { return value[int](t, db, `SELECT count(*) FROM errand.sleepers`) }
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			worker := queue.Worker{Backend: q, Queues: []string{"a", "default"}, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })}
+			worker := engine.Worker{Backend: q, Queues: []string{"a", "default"}, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })}
 			go func() { ended <- worker.Run(ctx) }()
 			eventually(t, "the worker is asleep", func() bool { return asleep() == 2 })
 			stop()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -43,7 +44,7 @@ func TestSlowJobKeepsNoPayloads(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				done <- queue.Worker{Backend: q, Handler: handler, Concurrency: jobs, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
+				done <- engine.Worker{Backend: q, Handler: handler, Concurrency: jobs, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 			}()
 			wantKept := func(completed, most int) {
 				t.Helper()

@@ -7,20 +7,21 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// PauseKinds implements [queue.Pauser] with sql/pause_kinds.sql.
+// PauseKinds implements [driver.Pauser] with sql/pause_kinds.sql.
 func (b *Backend) PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error {
 	return b.changePauses(ctx, db, kinds, false)
 }
 
-// ResumeKinds implements [queue.Pauser] with sql/pause_kinds.sql.
+// ResumeKinds implements [driver.Pauser] with sql/pause_kinds.sql.
 func (b *Backend) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error {
 	return b.changePauses(ctx, db, kinds, true)
 }
 
 func (b *Backend) changePauses(ctx context.Context, db queue.DB, kinds []string, resume bool) error {
-	if err := queue.CheckKinds(kinds); err != nil {
+	if err := driver.CheckKinds(kinds); err != nil {
 		return fmt.Errorf("postgres: pause: %w", err)
 	}
 	return b.run(ctx, "pause", db, func(db queue.DB) error {
@@ -29,7 +30,7 @@ func (b *Backend) changePauses(ctx context.Context, db queue.DB, kinds []string,
 	})
 }
 
-// PausedKinds implements [queue.Pauser] with sql/paused_kinds.sql.
+// PausedKinds implements [driver.Pauser] with sql/paused_kinds.sql.
 func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
 	err = b.run(ctx, "paused kinds", nil, func(db queue.DB) error {
 		kinds = nil
@@ -43,7 +44,7 @@ func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
 	return kinds, err
 }
 
-// ListenPauses implements [queue.Pauser], on the connection of Listen.
+// ListenPauses implements [driver.Pauser], on the connection of Listen.
 func (b *Backend) ListenPauses(ctx context.Context, changed func()) error {
 	return b.listenAs(ctx, &subscriber{wake: changed, failed: make(chan error, 1)})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/errandhq/errand/internal/handle"
 )
 
-// Reserve implements [queue.Pooled]. With Options.Listen one connection counts as the listener's,
+// Reserve implements [driver.Pooled]. With Options.Listen one connection counts as the listener's,
 // as pgxlisten's is, unless the pool is limited to one connection, and handlers hold none: then
 // nothing listens.
 func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {

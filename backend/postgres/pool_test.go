@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -31,7 +32,7 @@ func TestListenersLeaveConnections(t *testing.T) {
 			for i := range 2 {
 				name := fmt.Sprint("queue", i)
 				handler := queue.HandlerFunc(func(context.Context, *queue.Job) error { ran <- name; return nil })
-				worker := queue.Worker{Backend: q, Queues: []string{name}, Handler: handler, Logger: slog.New(slog.DiscardHandler)}
+				worker := engine.Worker{Backend: q, Queues: []string{name}, Handler: handler, Logger: slog.New(slog.DiscardHandler)}
 				go func() { ended <- worker.Run(ctx) }()
 			}
 			for range 5 {

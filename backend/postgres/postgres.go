@@ -7,13 +7,14 @@ import (
 	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Backend is a queue in a PostgreSQL database. It is safe for concurrent use. It owns a goroutine
 // and a connection only during a call; calls of Listen share one of each. Besides [queue.Queue] it
-// implements every optional interface of package queue except for [queue.Served], which is for
-// backends without tables, and [queue.TxBeginner], [queue.DeathTeller] and [queue.Upkeeper], which
-// it does not need.
+// implements every optional interface of package driver except for [driver.Served], which is for
+// backends without tables, and [driver.TxBeginner], [driver.DeathTeller] and [driver.Upkeeper],
+// which it does not need.
 type Backend struct {
 	db               *sql.DB
 	options          Options
@@ -39,27 +40,27 @@ type Backend struct {
 
 var _ interface {
 	queue.Queue
-	queue.Waiter
-	queue.Checker
-	queue.Inspector
-	queue.Backlogger
-	queue.Redriver
-	queue.Canceller
-	queue.Editor
-	queue.Deleter
-	queue.Auditor
-	queue.Pauser
-	queue.Pruner
-	queue.Reclaimer
-	queue.TxClaimer
-	queue.Pooled
-	queue.Scheduler
-	queue.ScheduleRunner
-	queue.Ruler
-	queue.Fleet
-	queue.Tabled
-	queue.Statistician
-	queue.Receiver
+	driver.Waiter
+	driver.Checker
+	driver.Inspector
+	driver.Backlogger
+	driver.Redriver
+	driver.Canceller
+	driver.Editor
+	driver.Deleter
+	driver.Auditor
+	driver.Pauser
+	driver.Pruner
+	driver.Reclaimer
+	driver.TxClaimer
+	driver.Pooled
+	driver.Scheduler
+	driver.ScheduleRunner
+	driver.Ruler
+	driver.Fleet
+	driver.Tabled
+	driver.Statistician
+	driver.Receiver
 } = (*Backend)(nil)
 
 // New returns the queue in db, without touching the database: run [Migrate] with the same Options
@@ -76,9 +77,9 @@ func New(db *sql.DB, o Options) (*Backend, error) {
 	return &Backend{db: db, options: o, sql: loadStatements(o.Schema), badRows: badRows{turn: make(chan struct{}, 1)}}, nil
 }
 
-// Tables implements [queue.Tabled].
-func (b *Backend) Tables() queue.Tables {
-	return queue.Tables{
+// Tables implements [driver.Tabled].
+func (b *Backend) Tables() driver.Tables {
+	return driver.Tables{
 		DB: b.db, Dialect: "postgres", Schema: b.options.Schema, Retention: b.options.Retention,
 		Version: lastVersion(),
 	}

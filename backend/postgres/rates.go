@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// RateWaits implements [queue.RateTeller] with sql/rules.sql and sql/tokens.sql.
+// RateWaits implements [driver.RateTeller] with sql/rules.sql and sql/tokens.sql.
 func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
 	rules, err := b.Rules(ctx)
 	if err != nil {

@@ -8,12 +8,13 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Receive implements [queue.Receiver] in a transaction: sql/remember_sources.sql tells the jobs
+// Receive implements [driver.Receiver] in a transaction: sql/remember_sources.sql tells the jobs
 // that have not been received before, then come the statements of Enqueue and sql/keep_past.sql.
 // The sources are in the table dedup. Its role needs the rights to enqueue and to work.
-func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (received int, err error) {
+func (b *Backend) Receive(ctx context.Context, transfers ...driver.Transfer) (received int, err error) {
 	for i, t := range transfers {
 		if err := t.Check(b.options.MaxPayload); err != nil {
 			return 0, fmt.Errorf("postgres: receive: job %d of %d: %w", i+1, len(transfers), err)
@@ -40,7 +41,7 @@ func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (rec
 }
 
 // receiveIn does the work of Receive in a transaction.
-func (b *Backend) receiveIn(ctx context.Context, tx queue.DB, transfers []queue.Transfer) (received int, err error) {
+func (b *Backend) receiveIn(ctx context.Context, tx queue.DB, transfers []driver.Transfer) (received int, err error) {
 	names := make([]string, len(transfers))
 	for i, t := range transfers {
 		names[i] = sourceKey + t.Source
@@ -52,7 +53,7 @@ func (b *Backend) receiveIn(ctx context.Context, tx queue.DB, transfers []queue.
 		err := rows.Scan(&name)
 		isFresh[name[len(sourceKey):]] = true
 		return err
-	}, b.sql.rememberSources, textArray(slices.Compact(names)), sqlkit.Microseconds(queue.TransferWindow))
+	}, b.sql.rememberSources, textArray(slices.Compact(names)), sqlkit.Microseconds(driver.TransferWindow))
 	fresh := sqlkit.Fresh(transfers, isFresh)
 	if err != nil || len(fresh) == 0 {
 		return 0, err

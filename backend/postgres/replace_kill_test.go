@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -109,7 +110,7 @@ func TestKilledWorker(t *testing.T) {
 		_, err := db.ExecContext(ctx, `INSERT INTO readings SELECT $1, $2 FROM pg_sleep(0.01)`, r.Device, r.N)
 		return err
 	})
-	w := queue.Worker{
+	w := engine.Worker{
 		Backend: backend(t, db, postgres.Options{}), Handler: mux, Concurrency: 4, Lease: time.Second, Poll: 50 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	}

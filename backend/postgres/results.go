@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // resultBytes is how many bytes of outputs or progress one statement takes, about.
@@ -25,7 +26,7 @@ func (b *Backend) settleOutputs(ctx context.Context, db queue.DB, h sqlkit.Held[
 	if len(others.Items) > 0 {
 		parts = append(parts, others)
 	}
-	var locked *queue.LockedError
+	var locked *driver.LockedError
 	for _, part := range parts {
 		notHeld, err := b.settleHeld(ctx, db, part)
 		lost = append(lost, notHeld...)
@@ -69,7 +70,7 @@ func objectOf(values map[string]json.RawMessage) string {
 	return string(text)
 }
 
-// KeepProgress implements [queue.ResultKeeper] with sql/progress.sql.
+// KeepProgress implements [driver.ResultKeeper] with sql/progress.sql.
 func (b *Backend) KeepProgress(ctx context.Context, progress ...queue.Progress) error {
 	for _, p := range progress {
 		if err := p.Check(); err != nil {
@@ -105,7 +106,7 @@ func (b *Backend) keepProgress(ctx context.Context, h sqlkit.Held[queue.Progress
 	})
 }
 
-// Result implements [queue.ResultKeeper] with sql/result.sql.
+// Result implements [driver.ResultKeeper] with sql/result.sql.
 func (b *Backend) Result(ctx context.Context, id int64) (r queue.Result, ok bool, err error) {
 	err = b.run(ctx, "read result", nil, func(db queue.DB) error {
 		ok = false

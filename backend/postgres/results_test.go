@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // settleWithOutputs runs n jobs, which have progress and an output.
@@ -88,7 +89,7 @@ func TestLockedOutput(t *testing.T) {
 	exec(t, tx, `SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE`, held[0].ID)
 	output := json.RawMessage(`1`)
 	_, err = q.Settle(t.Context(), nil, queue.Outcome{Job: held[0], Output: output}, queue.Outcome{Job: held[1], Output: output}, queue.Outcome{Job: held[2]})
-	var locked *queue.LockedError
+	var locked *driver.LockedError
 	if !errors.As(err, &locked) || len(locked.Jobs) != 1 || locked.Jobs[0] != held[0] {
 		t.Fatalf("Settle beside a lock: got error %v, want a LockedError for the first job", err)
 	}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // testReceive: with the enqueueing and the working role a program receives jobs of other backends,
 // as they were. With one of the two roles it does not.
 func (r *roles) testReceive(t *testing.T, worker, enqueuer *sql.DB) {
 	at := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
-	transfer := queue.Transfer{Source: "outbox 1", Job: &queue.Job{
+	transfer := driver.Transfer{Source: "outbox 1", Job: &queue.Job{
 		Queue: "received", Kind: "test", CreatedAt: at, Attempt: 2, LastError: "declined",
 	}}
 	for name, db := range map[string]*sql.DB{"worker": worker, "enqueuer": enqueuer} {

@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // heldBackPoll is how often a sleeping worker looks again whether a limit still keeps jobs from
@@ -210,7 +211,7 @@ func (b *Backend) readRules(ctx context.Context, db queue.DB) (*knownRules, erro
 	return known, nil
 }
 
-// SetRules implements [queue.Ruler] with sql/set_rules.sql.
+// SetRules implements [driver.Ruler] with sql/set_rules.sql.
 func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
 	rules, err := sqlkit.CheckedRules(rules)
 	if err != nil {
@@ -243,17 +244,17 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 	return err
 }
 
-// PauseQueue implements [queue.Ruler] with sql/pause_rule.sql.
+// PauseQueue implements [driver.Ruler] with sql/pause_rule.sql.
 func (b *Backend) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := queue.CheckQueue(name); err != nil {
+	if err := driver.CheckQueue(name); err != nil {
 		return fmt.Errorf("postgres: pause: %w", err)
 	}
 	return b.pauseRule(ctx, db, name, "", paused)
 }
 
-// PauseGroup implements [queue.Ruler] with sql/pause_rule.sql.
+// PauseGroup implements [driver.Ruler] with sql/pause_rule.sql.
 func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := queue.CheckGroup(name, group); err != nil {
+	if err := driver.CheckGroup(name, group); err != nil {
 		return fmt.Errorf("postgres: pause: %w", err)
 	}
 	return b.pauseRule(ctx, db, name, group, paused)
@@ -277,7 +278,7 @@ func (c *rateColumns) add(r queue.Rate) {
 	c.burst.int(int64(r.Burst))
 }
 
-// Rules implements [queue.Ruler] with sql/rules.sql.
+// Rules implements [driver.Ruler] with sql/rules.sql.
 func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
 	err = b.run(ctx, "list rules", nil, func(db queue.DB) error {
 		rules = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/internal/schedules"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // scheduleChange is an operation that changes schedules, and the statements that read and write
@@ -28,9 +29,9 @@ func (b *Backend) anyChange(operation string) scheduleChange {
 var withoutJob = strings.NewReplacer("coalesce(s.job::text, '')", "jsonb_build_object('kind', s.kind, 'queue', s.queue)::text",
 	"coalesce(s.digest, '')", "CASE WHEN s.declared THEN 'unknown' ELSE '' END")
 
-// SetSchedules implements [queue.Scheduler] with sql/schedule_read.sql and sql/schedule_write.sql.
+// SetSchedules implements [driver.Scheduler] with sql/schedule_read.sql and sql/schedule_write.sql.
 func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.Schedule) error {
-	if err := queue.CheckSchedules(b.options.MaxPayload, list...); err != nil {
+	if err := driver.CheckSchedules(b.options.MaxPayload, list...); err != nil {
 		return fmt.Errorf("postgres: set schedules: %w", err)
 	}
 	names, set := schedules.Set(list)
@@ -38,7 +39,7 @@ func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.S
 	return err
 }
 
-// DeclareSchedules implements [queue.ScheduleRunner].
+// DeclareSchedules implements [driver.ScheduleRunner].
 func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := d.Check(b.options.MaxPayload); err != nil {
 		return 0, fmt.Errorf("postgres: declare schedules: %w", err)
@@ -47,10 +48,10 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 	return b.changeSchedules(ctx, b.anyChange("declare schedules"), db, names, declare)
 }
 
-// PauseSchedules implements [queue.Scheduler] with sql/schedule_read.sql and
+// PauseSchedules implements [driver.Scheduler] with sql/schedule_read.sql and
 // sql/schedule_pause.sql. It needs no right to what schedules enqueue.
 func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
-	if err := queue.CheckScheduleNames(names...); err != nil {
+	if err := driver.CheckScheduleNames(names...); err != nil {
 		return 0, fmt.Errorf("postgres: pause schedules: %w", err)
 	}
 	names, pause := schedules.Pause(paused, names)
@@ -58,17 +59,17 @@ func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, 
 	return b.changeSchedules(ctx, change, db, names, pause)
 }
 
-// DeleteSchedules implements [queue.Scheduler].
+// DeleteSchedules implements [driver.Scheduler].
 func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
-	if err := queue.CheckScheduleNames(names...); err != nil {
+	if err := driver.CheckScheduleNames(names...); err != nil {
 		return 0, fmt.Errorf("postgres: delete schedules: %w", err)
 	}
 	names, remove := schedules.Delete(names)
 	return b.changeSchedules(ctx, b.anyChange("delete schedules"), db, names, remove)
 }
 
-// Schedules implements [queue.Scheduler]. A schedule whose job cannot be read has an empty Job. For
-// the observing role of docs/roles.sql the jobs have a Kind and a Queue only.
+// Schedules implements [driver.Scheduler]. A schedule whose job cannot be read has an empty Job.
+// For the observing role of docs/roles.sql the jobs have a Kind and a Queue only.
 func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err error) {
 	const operation = "schedules"
 	isReadable, err := b.isTrue(ctx, operation, b.sql.readableSchedules)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -206,7 +207,7 @@ func TestBusyWorkersHearOfSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	started, end := make(chan struct{}), make(chan struct{})
-	w := queue.Worker{Backend: b, Queues: []string{"q"}, Concurrency: 1, Logger: slog.New(slog.DiscardHandler)}
+	w := engine.Worker{Backend: b, Queues: []string{"q"}, Concurrency: 1, Logger: slog.New(slog.DiscardHandler)}
 	w.Handler = queue.HandlerFunc(func(context.Context, *queue.Job) error {
 		close(started)
 		<-end

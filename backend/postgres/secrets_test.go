@@ -23,6 +23,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/middleware/telemetry"
@@ -239,7 +240,7 @@ func failingHandlers(t *testing.T, e *ear, q *postgres.Backend, root *sql.DB, us
 	exec(t, root, `INSERT INTO errand.jobs (kind, status, locked_by, locked_at, locked_until, payload) VALUES ('done', 'running', 'gone', now() - interval '1 h', now() - interval '30 min', '"`+marker+`"')`)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	worker := queue.Worker{
+	worker := engine.Worker{
 		Backend: e.tel.Queue(q), Logger: e.logger, Lease: 300 * time.Millisecond, Poll: 50 * time.Millisecond, Grace: time.Second,
 		Handler: queue.Chain(mux, e.tel.Handler, middleware.Log(nil)),
 	}
@@ -311,7 +312,7 @@ func runUntil(t *testing.T, e *ear, q *postgres.Backend, what, words string) {
 	ended := make(chan error, 1)
 	nothing := queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })
 	go func() {
-		ended <- queue.Worker{Backend: q, Handler: nothing, Logger: slog.New(slog.NewTextHandler(&logs, nil))}.Run(ctx)
+		ended <- engine.Worker{Backend: q, Handler: nothing, Logger: slog.New(slog.NewTextHandler(&logs, nil))}.Run(ctx)
 	}()
 	eventually(t, what+": "+words, func() bool { return logs.has(words) })
 	stop()

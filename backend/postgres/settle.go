@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Settle implements [queue.Consumer] with sql/settle.sql, or, if all jobs are done, with
@@ -26,7 +27,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 		return nil, err
 	}
 	groups, lost := sqlkit.ByWorker(outcomes, func(o queue.Outcome) *queue.Job { return o.Job })
-	var locked *queue.LockedError
+	var locked *driver.LockedError
 	for _, held := range groups { // in the order of the workers, because rows may stay locked
 		settle := b.settleHeld
 		switch {
@@ -45,9 +46,9 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 }
 
 // addLocked adds the jobs of err to those of locked, which may be nil, if err is a
-// [queue.LockedError]. It returns any other error.
-func addLocked(locked *queue.LockedError, err error) (*queue.LockedError, error) {
-	l, ok := errors.AsType[*queue.LockedError](err)
+// [driver.LockedError]. It returns any other error.
+func addLocked(locked *driver.LockedError, err error) (*driver.LockedError, error) {
+	l, ok := errors.AsType[*driver.LockedError](err)
 	if !ok {
 		return locked, err
 	}
@@ -58,7 +59,7 @@ func addLocked(locked *queue.LockedError, err error) (*queue.LockedError, error)
 }
 
 // orNil returns locked as an error, nil if it is nil.
-func orNil(locked *queue.LockedError) error {
+func orNil(locked *driver.LockedError) error {
 	if locked == nil {
 		return nil
 	}
@@ -137,7 +138,7 @@ func (b *Backend) settleInOrder(ctx context.Context, db queue.DB, h sqlkit.Held[
 }
 
 // settleUnlocked settles the jobs of one worker that no transaction has locked, after a statement
-// for all of them has given up waiting. The others are in its [queue.LockedError].
+// for all of them has given up waiting. The others are in its [driver.LockedError].
 func (b *Backend) settleUnlocked(ctx context.Context, h sqlkit.Held[queue.Outcome], cause error) (lost []*queue.Job, err error) {
 	ids, fences := arraysOf(h)
 	locked, err := b.queryIDs(ctx, "settle", nil, b.sql.settleLocked, ids, fences, h.Worker)
@@ -150,11 +151,11 @@ func (b *Backend) settleUnlocked(ctx context.Context, h sqlkit.Held[queue.Outcom
 	}
 	switch {
 	case lockTimedOut(err) && ctx.Err() == nil: // others have been locked meanwhile
-		return nil, &queue.LockedError{Jobs: slices.Collect(h.Jobs()), Err: err}
+		return nil, &driver.LockedError{Jobs: slices.Collect(h.Jobs()), Err: err}
 	case err != nil || len(locked) == 0:
 		return lost, err
 	}
-	return lost, &queue.LockedError{Jobs: h.With(locked), Err: cause}
+	return lost, &driver.LockedError{Jobs: h.With(locked), Err: cause}
 }
 
 func isDone(o queue.Outcome) bool { return o.Action == queue.Done }

@@ -9,6 +9,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // lockRow keeps a job's row locked until the transaction ends.
@@ -102,7 +103,7 @@ func TestSettlePastLocked(t *testing.T) {
 		stale := *held[2]
 		stale.Fence++
 		lost, err := q.Settle(t.Context(), nil, queue.Outcome{Job: held[0]}, queue.Outcome{Job: held[1], Action: action}, queue.Outcome{Job: &stale})
-		var locked *queue.LockedError
+		var locked *driver.LockedError
 		if !errors.As(err, &locked) || len(locked.Jobs) != 1 || locked.Jobs[0] != held[1] {
 			t.Fatalf("Settle beside a locked job: error %v, want a LockedError with that job", err)
 		}
@@ -139,7 +140,7 @@ func TestSettleLocked(t *testing.T) {
 		exec(t, tx, "SELECT FROM errand.jobs WHERE id = $1 FOR UPDATE", o.Job.ID)
 	}
 	_, err = q.Settle(t.Context(), nil, outcomes...)
-	locked, ok := errors.AsType[*queue.LockedError](err)
+	locked, ok := errors.AsType[*driver.LockedError](err)
 	if !ok || len(locked.Jobs) != 2 || !slices.Contains(locked.Jobs, outcomes[0].Job) || !slices.Contains(locked.Jobs, outcomes[2].Job) {
 		t.Errorf("Settle beside the transaction: %v, want that it names both locked jobs", err)
 	}

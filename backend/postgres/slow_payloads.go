@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Slow payloads.
 //
 // Problem: a payload that takes longer on the link than a claim may take would be claimed, not read
-// and released for ever, and the jobs behind it would never run.
-// Rule: its job is released with a delay that grows with each failure, and the claim's error is a
-// [queue.SlowError], after which the worker gives claims more time. While such jobs are known, long
-// payloads are read one by one, and a slow one only at the head of its claim.
-// Bounds: a job is forgotten when its payload is read, or slowMemory after the last failure.
-// Shown by: TestSlowPayload.
+// and released for ever, and the jobs behind it would never run. Rule: its job is released with a
+// delay that grows with each failure, and the claim's error is a [driver.SlowError], after which
+// the worker gives claims more time. While such jobs are known, long payloads are read one by one,
+// and a slow one only at the head of its claim. Bounds: a job is forgotten when its payload is
+// read, or slowMemory after the last failure. Shown by: TestSlowPayload.
 
 const (
 	// slowMemory is longer than the longest delay.
@@ -79,7 +79,7 @@ func (s *slowPayloads) remove(id int64) {
 
 // releaseUnread releases the jobs of a claim whose payloads were not read, because of err or for
 // want of room. If they are all of its jobs, and err says that ctx left too little time, the first
-// is slow: it is released with a delay, and the error is a [*queue.SlowError].
+// is slow: it is released with a delay, and the error is a [*driver.SlowError].
 func (b *Backend) releaseUnread(ctx context.Context, jobs []*queue.Job, all bool, err error) error {
 	outcomes := releases(jobs)
 	isSlow := all && errors.Is(err, context.DeadlineExceeded)
@@ -90,5 +90,5 @@ func (b *Backend) releaseUnread(ctx context.Context, jobs []*queue.Job, all bool
 	if !isSlow || slices.Contains(lost, jobs[0]) {
 		return err
 	}
-	return &queue.SlowError{Job: jobs[0], Delay: outcomes[0].Delay, Err: err}
+	return &driver.SlowError{Job: jobs[0], Delay: outcomes[0].Delay, Err: err}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // throttled returns a DSN by which the server's answers take a second for each rate bytes.
@@ -89,7 +90,7 @@ func TestSlowPayload(t *testing.T) {
 		return q.Claim(ctx, request(100))
 	}
 
-	slowly := func() (slow *queue.SlowError) {
+	slowly := func() (slow *driver.SlowError) {
 		t.Helper()
 		for try := 1; slow == nil; try++ {
 			got, err := claimWithin(3 * time.Second)

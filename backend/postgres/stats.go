@@ -9,9 +9,10 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// statsRow is a [queue.MinuteStats] as sql/report_workers.sql reads it. Durations are in
+// statsRow is a [driver.MinuteStats] as sql/report_workers.sql reads it. Durations are in
 // microseconds.
 type statsRow struct {
 	Age       int64           `json:"age"`
@@ -30,7 +31,7 @@ type statsRow struct {
 // sumStats returns the statistics of reports, each minute, queue and kind once. Those of one report
 // are so already. The ages of several workers' minutes differ by less than a minute, so sumStats
 // counts them in the minutes of now, which is the time of this process.
-func sumStats(now time.Time, reports []queue.WorkerReport) (sums []queue.MinuteStats) {
+func sumStats(now time.Time, reports []driver.WorkerReport) (sums []driver.MinuteStats) {
 	if len(reports) == 1 {
 		return reports[0].Stats
 	}
@@ -46,7 +47,7 @@ func sumStats(now time.Time, reports []queue.WorkerReport) (sums []queue.MinuteS
 			if !ok {
 				i = len(sums)
 				at[k] = i
-				sums = append(sums, queue.MinuteStats{Queue: s.Queue, Kind: s.Kind, Age: now.Sub(k.minute)})
+				sums = append(sums, driver.MinuteStats{Queue: s.Queue, Kind: s.Kind, Age: now.Sub(k.minute)})
 			}
 			sums[i].Add(s.Stats)
 		}
@@ -55,7 +56,7 @@ func sumStats(now time.Time, reports []queue.WorkerReport) (sums []queue.MinuteS
 }
 
 // statsRows returns statistics as a JSON array for sql/report_workers.sql.
-func statsRows(all []queue.MinuteStats) string {
+func statsRows(all []driver.MinuteStats) string {
 	rows := make([]statsRow, len(all))
 	for i, s := range all {
 		rows[i] = statsRow{
@@ -67,7 +68,7 @@ func statsRows(all []queue.MinuteStats) string {
 	return string(text)
 }
 
-// Stats implements [queue.Statistician] with sql/stats.sql.
+// Stats implements [driver.Statistician] with sql/stats.sql.
 func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) (all []queue.StatsRecord, err error) {
 	const operation = "statistics"
 	if err := f.Check(); err != nil {

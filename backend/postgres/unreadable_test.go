@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -177,7 +178,7 @@ func workThrough(t *testing.T, db *sql.DB, q *postgres.Backend) (log string) {
 	wg.Go(func() {
 		mux := queue.NewMux()
 		mux.Handle("test", queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))
-		w := queue.Worker{Backend: q, Handler: mux, Poll: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		w := engine.Worker{Backend: q, Handler: mux, Poll: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 		if err := w.Run(ctx); err != nil {
 			t.Error(err)
 		}

@@ -14,12 +14,12 @@ import (
 // it, too.
 const slice = 1000
 
-// Prune implements [queue.Pruner] with sql/prune.sql. Dead and cancelled jobs are found along their
-// indexes. Completed ones have none: it looks at the jobs with the lowest ids, a thousand a call,
-// until they are too young, and then begins anew. While another process prunes, it does nothing. It
-// also removes registrations of sleeping workers that are a minute old, full buckets of rates,
-// workers that vanished an hour ago, and old statistics. Jobs that the database refuses to delete
-// are logged, and passed over for a minute.
+// Prune implements [driver.Pruner] with sql/prune.sql. Dead and cancelled jobs are found along
+// their indexes. Completed ones have none: it looks at the jobs with the lowest ids, a thousand a
+// call, until they are too young, and then begins anew. While another process prunes, it does
+// nothing. It also removes registrations of sleeping workers that are a minute old, full buckets of
+// rates, workers that vanished an hour ago, and old statistics. Jobs that the database refuses to
+// delete are logged, and passed over for a minute.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if b.sleepers.shouldSweep(time.Now()) {
 		err := b.run(ctx, "prune", nil, func(db queue.DB) error {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // SetAside gives the pending jobs of which.IDs and which.Queue to the queue to, in which nobody may
@@ -49,5 +50,5 @@ func checkAside(which queue.Which, to string) error {
 	if which.Queue == "" || which.IDs == nil || which.Kind+which.Group+which.Key != "" {
 		return &queue.InvalidError{Field: "Which", Problem: fmt.Sprintf("Queue %s and %d IDs: both are needed, and nothing else", strconv.Quote(which.Queue), len(which.IDs))}
 	}
-	return queue.CheckQueue(to)
+	return driver.CheckQueue(to)
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Cancel implements [queue.Canceller]. It tells the workers of jobs that run. db must be nil.
+// Cancel implements [driver.Canceller]. It tells the workers of jobs that run. db must be nil.
 func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	return b.act(ctx, db, action{name: "cancel", which: which}, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
 }
 
-// Redrive implements [queue.Redriver]. db must be nil.
+// Redrive implements [driver.Redriver]. db must be nil.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, failed("redrive", err)
@@ -27,7 +27,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (
 	return b.act(ctx, db, action{name: "redrive", which: which}, queue.StatusDead, queue.StatusCancelled, queue.StatusHeld)
 }
 
-// Delete implements [queue.Deleter]. db must be nil.
+// Delete implements [driver.Deleter]. db must be nil.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	return b.act(ctx, db, action{name: "delete", which: which},
 		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled)
@@ -196,7 +196,7 @@ func (b *Backend) hint(ctx context.Context, p int, running *rueidis.RedisMessage
 // cancels returns the channel on which a worker hears which jobs it is asked to cancel.
 func (b *Backend) cancels(worker string) string { return b.opts.Namespace + ":cancel:" + worker }
 
-// ListenCancels implements [queue.Canceller].
+// ListenCancels implements [driver.Canceller].
 func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
 	return b.subscribe(ctx, subscription{
 		command: func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.cancels(worker)).Build() },

@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Edit implements [queue.Editor]. A job's ID says in which partition it is, so a job can move only
+// Edit implements [driver.Editor]. A job's ID says in which partition it is, so a job can move only
 // between queues of one partition: another Change.Queue is an [*queue.InvalidError], and so is a
 // Change.Queue without Which.Queue or Which.IDs, except if the namespace has one partition. db must
 // be nil.

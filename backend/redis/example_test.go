@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/redis"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -39,7 +40,7 @@ func Example() {
 		log.Println("a click on", c.Page)
 		return nil
 	})
-	w := queue.Worker{Backend: q, Handler: mux}
+	w := engine.Worker{Backend: q, Handler: mux}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -13,15 +13,16 @@ import (
 	"github.com/errandhq/errand/backend/internal/runs"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // common is the partition that has what is there once for the namespace.
 const common = 0
 
-// ReportWorkers implements [queue.Fleet], and adds statistics for [queue.Statistician].
-func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+// ReportWorkers implements [driver.Fleet], and adds statistics for [driver.Statistician].
+func (b *Backend) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
 	const operation = "report workers"
-	if err := queue.CheckReports(reports...); err != nil {
+	if err := driver.CheckReports(reports...); err != nil {
 		return failed(operation, err)
 	}
 	if len(reports) == 0 {
@@ -44,7 +45,7 @@ func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerRepo
 	return nil
 }
 
-// Workers implements [queue.Fleet]. It asks for some hundred workers a call.
+// Workers implements [driver.Fleet]. It asks for some hundred workers a call.
 func (b *Backend) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 	const operation = "list workers"
 	if err := ctx.Err(); err != nil {
@@ -69,11 +70,11 @@ func (b *Backend) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 	return all, nil
 }
 
-// Runs implements [queue.Fleet]. It asks all partitions at once for the first page of their running
-// jobs, and then one after the other for further pages.
+// Runs implements [driver.Fleet]. It asks all partitions at once for the first page of their
+// running jobs, and then one after the other for further pages.
 func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
 	const operation = "list runs"
-	if err := queue.CheckRuns(most, workers); err != nil {
+	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, failed(operation, err)
 	}
 	if err := ctx.Err(); err != nil {

@@ -7,16 +7,17 @@ import (
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestManyWorkers: workers and what they run come in several pages, and each once.
 func TestManyWorkers(t *testing.T) {
 	const n = 1200
 	b := open(t, redistest.Open(t), redis.Options{Partitions: 2})
-	var reports []queue.WorkerReport
+	var reports []driver.WorkerReport
 	var jobs []*queue.Job
 	for i := range n {
-		reports = append(reports, queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: fmt.Sprint("w", i)}})
+		reports = append(reports, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: fmt.Sprint("w", i)}})
 		jobs = append(jobs, &queue.Job{Queue: "q", Kind: "k"})
 	}
 	if err := b.ReportWorkers(t.Context(), reports...); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // calls are what one operation on held jobs sends: a call for each partition.
@@ -66,7 +67,7 @@ func (c calls) answers(results []rueidis.RedisResult, note func(i int, answer in
 }
 
 // partError is the error of an operation on n jobs that has failed for some of them: a
-// [*queue.PartialError] unless it has failed for all. It is nil if err is.
+// [*driver.PartialError] unless it has failed for all. It is nil if err is.
 func partError(operation string, n int, missed []int, jobOf func(i int) *queue.Job, err error) error {
 	if err == nil {
 		return nil
@@ -75,7 +76,7 @@ func partError(operation string, n int, missed []int, jobOf func(i int) *queue.J
 	if len(missed) == n {
 		return err
 	}
-	e := &queue.PartialError{Err: err}
+	e := &driver.PartialError{Err: err}
 	for _, i := range missed {
 		e.Jobs = append(e.Jobs, jobOf(i))
 	}
@@ -83,9 +84,9 @@ func partError(operation string, n int, missed []int, jobOf func(i int) *queue.J
 }
 
 // Extend implements [queue.Consumer]. If only some partitions answer, the error is a
-// [*queue.PartialError] with the jobs of the others, whose leases may be extended or not.
+// [*driver.PartialError] with the jobs of the others, whose leases may be extended or not.
 func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
-	if err := queue.CheckLease(lease); err != nil {
+	if err := driver.CheckLease(lease); err != nil {
 		return nil, nil, err
 	}
 	if slices.Contains(jobs, nil) {
@@ -113,8 +114,8 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 
 // Settle implements [queue.Consumer]. Outcomes of one partition are recorded as a whole or not at
 // all, if they are at most 50,000. If only some partitions answer, the error is a
-// [*queue.PartialError] with the jobs of the others, whose outcomes may be recorded or not. db must
-// be nil.
+// [*driver.PartialError] with the jobs of the others, whose outcomes may be recorded or not. db
+// must be nil.
 func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -167,7 +168,7 @@ func historyLen(text string) int {
 	return n
 }
 
-// Reclaim implements [queue.Reclaimer]. It asks all partitions at once for expired leases, and
+// Reclaim implements [driver.Reclaimer]. It asks all partitions at once for expired leases, and
 // reclaims in those that have some. It passes over partitions that fail, and returns their error
 // beside the jobs of the others. It also returns an error if the namespace has disappeared. Package
 // clockwatch says what a jump forward of a server's clock does. After a jump back, leases of before

@@ -13,9 +13,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Counts implements [queue.Inspector]. All its counts are exact.
+// Counts implements [driver.Inspector]. All its counts are exact.
 func (b *Backend) Counts(ctx context.Context) ([]queue.Count, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("count", err)
@@ -45,7 +46,7 @@ func (b *Backend) Counts(ctx context.Context) ([]queue.Count, error) {
 	return all, nil
 }
 
-// Jobs implements [queue.Inspector]. A call looks at a thousand jobs of each status in each
+// Jobs implements [driver.Inspector]. A call looks at a thousand jobs of each status in each
 // partition, so a page may be short although others follow.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
@@ -200,7 +201,7 @@ func (b *Backend) recordWithHistory(p int, m *rueidis.RedisMessage) (rec queue.R
 	return rec, err
 }
 
-// Job implements [queue.Inspector].
+// Job implements [driver.Inspector].
 func (b *Backend) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return rec, false, failed("look up", err)
@@ -215,9 +216,9 @@ func (b *Backend) Job(ctx context.Context, id int64) (rec queue.Record, ok bool,
 	return found[0], true, nil
 }
 
-// Backlogs implements [queue.Backlogger]. Of ordered jobs it counts the first of each group, and of
-// each kind the jobs of a hundred priorities.
-func (b *Backend) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+// Backlogs implements [driver.Backlogger]. Of ordered jobs it counts the first of each group, and
+// of each kind the jobs of a hundred priorities.
+func (b *Backend) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("backlog", err)
 	}
@@ -241,10 +242,10 @@ func (b *Backend) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
 			oldest[name] = max(oldest[name], age)
 		}
 	}
-	all := make([]queue.Backlog, 0, len(oldest))
+	all := make([]driver.Backlog, 0, len(oldest))
 	for name, age := range oldest {
-		all = append(all, queue.Backlog{Queue: name, Age: age})
+		all = append(all, driver.Backlog{Queue: name, Age: age})
 	}
-	slices.SortFunc(all, func(a, b queue.Backlog) int { return cmp.Compare(a.Queue, b.Queue) })
+	slices.SortFunc(all, func(a, b driver.Backlog) int { return cmp.Compare(a.Queue, b.Queue) })
 	return all, nil
 }

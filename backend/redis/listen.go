@@ -24,7 +24,7 @@ const (
 // errUnconfirmed is why a subscription is made again that no server has confirmed.
 var errUnconfirmed = fmt.Errorf("no server has confirmed a subscription within %v", confirmTimeout)
 
-// Listen implements [queue.Waiter]. It has a subscription for each partition of the queues, on
+// Listen implements [driver.Waiter]. It has a subscription for each partition of the queues, on
 // connections that the client shares among all of them. It goes on if a server refuses one:
 // CheckListen says why.
 func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
@@ -46,7 +46,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 	return nil
 }
 
-// CheckListen implements [queue.ListenChecker].
+// CheckListen implements [driver.ListenChecker].
 func (b *Backend) CheckListen(worker string) error { return b.unheard.of(worker) }
 
 // unheard are the subscriptions that cannot be made, with the reason. The zero value is ready for

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/redis"
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // keepListening calls Listen for a worker until the test ends. It returns what gets its wake-ups.
@@ -43,7 +43,7 @@ func keepListening(t *testing.T, b *redis.Backend, worker string) (woken chan st
 // called, and it waits until the worker is woken and CheckListen returns nil.
 func wantUnheard(t *testing.T, b *redis.Backend, text string, woken chan struct{}, mend func()) {
 	t.Helper()
-	checker, ok := queue.As[queue.ListenChecker](b)
+	checker, ok := driver.As[driver.ListenChecker](b)
 	if !ok {
 		t.Fatal("the backend is no ListenChecker")
 	}

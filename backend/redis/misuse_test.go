@@ -16,8 +16,10 @@ import (
 
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // wantSetup checks that err is a SetupError with all of those words in it.
@@ -154,7 +156,7 @@ func TestNamespaceDisappears(t *testing.T) {
 	ran := make(chan int64)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	w := queue.Worker{Backend: b, Queues: []string{"q"}, Lease: time.Second, Logger: slog.New(log),
+	w := engine.Worker{Backend: b, Queues: []string{"q"}, Lease: time.Second, Logger: slog.New(log),
 		Handler: queue.HandlerFunc(func(_ context.Context, j *queue.Job) error { ran <- j.ID; return nil })}
 	go func() { ended <- w.Run(ctx) }()
 	run := func() {
@@ -253,7 +255,7 @@ func TestReadOnly(t *testing.T) {
 		"PauseKinds":   func() error { return reader.PauseKinds(ctx, nil, "k") },
 		"SetSchedules": func() error { return reader.SetSchedules(ctx, nil, hourly(1)...) },
 		"ReportWorkers": func() error {
-			return reader.ReportWorkers(ctx, queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}})
+			return reader.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}})
 		},
 	}
 	for what, call := range calls {

@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // parted is a backend with queue "q" in two partitions, whose user can be kept from the second one.
@@ -115,14 +116,14 @@ func outcomesFor(jobs []*queue.Job) []queue.Outcome {
 }
 
 func isPartial(err error) bool {
-	_, ok := errors.AsType[*queue.PartialError](err)
+	_, ok := errors.AsType[*driver.PartialError](err)
 	return ok
 }
 
 // checkPart checks that an operation has failed for the jobs of the second partition.
 func checkPart(t *testing.T, what string, jobs, lost []*queue.Job, err error) {
 	t.Helper()
-	partial, ok := errors.AsType[*queue.PartialError](err)
+	partial, ok := errors.AsType[*driver.PartialError](err)
 	if !ok || !slices.Equal(partial.Jobs, inSecond(jobs)) || len(lost) > 0 {
 		t.Errorf("%s: lost %d, error %v; want a PartialError for the jobs of the second partition", what, len(lost), err)
 	}

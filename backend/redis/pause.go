@@ -7,16 +7,17 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// PauseKinds implements [queue.Pauser]. db must be nil.
+// PauseKinds implements [driver.Pauser]. db must be nil.
 func (b *Backend) PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error {
 	return b.setPaused(ctx, db, kinds, func(key string) rueidis.Completed {
 		return b.client.B().Sadd().Key(key).Member(kinds...).Build()
 	})
 }
 
-// ResumeKinds implements [queue.Pauser]. db must be nil.
+// ResumeKinds implements [driver.Pauser]. db must be nil.
 func (b *Backend) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error {
 	return b.setPaused(ctx, db, kinds, func(key string) rueidis.Completed {
 		return b.client.B().Srem().Key(key).Member(kinds...).Build()
@@ -25,7 +26,7 @@ func (b *Backend) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string)
 
 // setPaused changes the set of paused kinds, and tells those who listen.
 func (b *Backend) setPaused(ctx context.Context, db queue.DB, kinds []string, change func(key string) rueidis.Completed) error {
-	if err := queue.CheckKinds(kinds); err != nil {
+	if err := driver.CheckKinds(kinds); err != nil {
 		return failed("pause", err)
 	}
 	if err := refuse(db); err != nil {
@@ -49,7 +50,7 @@ func (b *Backend) pausedKey() string { return "{" + b.opts.Namespace + "}:paused
 // pauses returns the channel on which workers hear that the paused kinds have changed.
 func (b *Backend) pauses() string { return b.opts.Namespace + ":pauses" }
 
-// PausedKinds implements [queue.Pauser].
+// PausedKinds implements [driver.Pauser].
 func (b *Backend) PausedKinds(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("paused kinds", err)
@@ -62,7 +63,7 @@ func (b *Backend) PausedKinds(ctx context.Context) ([]string, error) {
 	return kinds, nil
 }
 
-// ListenPauses implements [queue.Pauser].
+// ListenPauses implements [driver.Pauser].
 func (b *Backend) ListenPauses(ctx context.Context, changed func()) error {
 	return b.subscribe(ctx, subscription{
 		command:   func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.pauses()).Build() },

@@ -8,7 +8,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// RateWaits implements [queue.RateTeller].
+// RateWaits implements [driver.RateTeller].
 func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
 	const operation = "tell of rates"
 	rules, err := b.Rules(ctx)

@@ -6,12 +6,13 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Reassign implements [queue.Reassigner]. It changes the jobs of all partitions at once. If one of
+// Reassign implements [driver.Reassigner]. It changes the jobs of all partitions at once. If one of
 // them fails, jobs of the others may have new holders.
 func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) (left []*queue.Job, err error) {
-	if err := queue.CheckReassign(workers, jobs); err != nil {
+	if err := driver.CheckReassign(workers, jobs); err != nil {
 		return nil, failed("reassign", err)
 	}
 	if len(jobs) == 0 {

@@ -8,15 +8,16 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Receive implements [queue.Receiver]. A Source is remembered in the partition of its job, which
+// Receive implements [driver.Receiver]. A Source is remembered in the partition of its job, which
 // follows from the Key or the Group, and without them from the Source. Jobs of one partition are
 // written as a whole or not at all; if a call goes to several partitions and one of them fails, the
 // error is [queue.ErrUnknown]. Repeat the call then: what is written is left out. With
 // [Options].Durable a call returns when enough replicas have the jobs, also those that it leaves
 // out.
-func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (received int, err error) {
+func (b *Backend) Receive(ctx context.Context, transfers ...driver.Transfer) (received int, err error) {
 	if err := b.checkTransfers(transfers); err != nil {
 		return 0, failed("receive", err)
 	}
@@ -44,7 +45,7 @@ func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (rec
 	return received, nil
 }
 
-func (b *Backend) checkTransfers(transfers []queue.Transfer) error {
+func (b *Backend) checkTransfers(transfers []driver.Transfer) error {
 	jobs := make([]*queue.Job, len(transfers))
 	for i, t := range transfers {
 		err := t.Check(b.opts.MaxPayload)
@@ -63,7 +64,7 @@ func (b *Backend) checkTransfers(transfers []queue.Transfer) error {
 }
 
 // deliveries divides transfers by partition. Of several with one Source it takes the first.
-func (b *Backend) deliveries(transfers []queue.Transfer) (c calls, err error) {
+func (b *Backend) deliveries(transfers []driver.Transfer) (c calls, err error) {
 	isTaken := make(map[string]bool, len(transfers))
 	latest := make(map[int]int) // the call of each partition
 	for i, t := range transfers {
@@ -76,7 +77,7 @@ func (b *Backend) deliveries(transfers []queue.Transfer) (c calls, err error) {
 		if !ok {
 			at = len(c.partitions)
 			latest[p] = at
-			c.partitions, c.args, c.indexes = append(c.partitions, p), append(c.args, []string{micros(queue.TransferWindow)}), append(c.indexes, nil)
+			c.partitions, c.args, c.indexes = append(c.partitions, p), append(c.args, []string{micros(driver.TransferWindow)}), append(c.indexes, nil)
 		}
 		job, err := enqueueArgs(t.Job)
 		if err != nil {
@@ -89,7 +90,7 @@ func (b *Backend) deliveries(transfers []queue.Transfer) (c calls, err error) {
 }
 
 // pastArgs returns the arguments of lua/receive.lua for a job, without those of enqueue.
-func pastArgs(t queue.Transfer) []string {
+func pastArgs(t driver.Transfer) []string {
 	created := ""
 	if !t.Job.CreatedAt.IsZero() {
 		created = strconv.FormatInt(t.Job.CreatedAt.UnixMicro(), 10)
@@ -101,7 +102,7 @@ func pastArgs(t queue.Transfer) []string {
 const leftOut = 3
 
 // noteReceived sets the fields of the jobs that one call has received, and returns how many.
-func (b *Backend) noteReceived(p int, indexes []int, transfers []queue.Transfer, r rueidis.RedisResult) (n int, err error) {
+func (b *Backend) noteReceived(p int, indexes []int, transfers []driver.Transfer, r rueidis.RedisResult) (n int, err error) {
 	answers, err := r.ToArray()
 	if err != nil {
 		return 0, err

@@ -8,18 +8,19 @@ import (
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-func newTransfers(from, n int) []queue.Transfer {
-	all := make([]queue.Transfer, n)
+func newTransfers(from, n int) []driver.Transfer {
+	all := make([]driver.Transfer, n)
 	for i, j := range newJobs(n) {
 		j.Payload = fmt.Append(nil, from+i)
-		all[i] = queue.Transfer{Source: fmt.Sprint("outbox ", from+i), Job: j}
+		all[i] = driver.Transfer{Source: fmt.Sprint("outbox ", from+i), Job: j}
 	}
 	return all
 }
 
-func receive(t *testing.T, b *redis.Backend, want int, transfers ...queue.Transfer) {
+func receive(t *testing.T, b *redis.Backend, want int, transfers ...driver.Transfer) {
 	t.Helper()
 	if n, err := b.Receive(t.Context(), transfers...); err != nil || n != want {
 		t.Fatalf("Receive of %d jobs: got %d, error %v; want %d", len(transfers), n, err, want)

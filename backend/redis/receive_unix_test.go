@@ -15,6 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestReceiveFailover: a job counts as received when a replica has it, also a job that a call
@@ -58,7 +59,7 @@ func TestReceiveFailover(t *testing.T) {
 }
 
 // receiveOnce sends transfers until they are received, as a forwarder does.
-func receiveOnce(t *testing.T, b *redis.Backend, transfers ...queue.Transfer) {
+func receiveOnce(t *testing.T, b *redis.Backend, transfers ...driver.Transfer) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

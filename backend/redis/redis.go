@@ -18,6 +18,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Options configure [New]. The zero value works.
@@ -93,9 +94,9 @@ func isSpecial(r rune) bool {
 
 // Backend is a [queue.Queue] in Redis or Valkey. [New] makes one. It is safe for concurrent use,
 // and starts no goroutines that outlive a call. It implements every optional interface of package
-// queue except for [queue.TxClaimer], [queue.TxBeginner], [queue.Pooled] and [queue.Tabled], which
-// are for SQL databases, [queue.Auditor], and [queue.DeathTeller] and [queue.Upkeeper], which it
-// does not need.
+// driver except for [driver.TxClaimer], [driver.TxBeginner], [driver.Pooled] and [driver.Tabled],
+// which are for SQL databases, [driver.Auditor], and [driver.DeathTeller] and [driver.Upkeeper],
+// which it does not need.
 type Backend struct {
 	client rueidis.Client
 	opts   Options
@@ -113,28 +114,28 @@ type Backend struct {
 
 var _ interface {
 	queue.Queue
-	queue.Reclaimer
-	queue.Reassigner
-	queue.Waiter
-	queue.ListenChecker
-	queue.Checker
-	queue.Inspector
-	queue.Backlogger
-	queue.Redriver
-	queue.Canceller
-	queue.Editor
-	queue.Deleter
-	queue.Pauser
-	queue.Ruler
-	queue.Pruner
-	queue.Receiver
-	queue.ResultKeeper
-	queue.Fleet
-	queue.Statistician
-	queue.Scheduler
-	queue.ScheduleRunner
-	queue.Served
-	queue.RateTeller
+	driver.Reclaimer
+	driver.Reassigner
+	driver.Waiter
+	driver.ListenChecker
+	driver.Checker
+	driver.Inspector
+	driver.Backlogger
+	driver.Redriver
+	driver.Canceller
+	driver.Editor
+	driver.Deleter
+	driver.Pauser
+	driver.Ruler
+	driver.Pruner
+	driver.Receiver
+	driver.ResultKeeper
+	driver.Fleet
+	driver.Statistician
+	driver.Scheduler
+	driver.ScheduleRunner
+	driver.Served
+	driver.RateTeller
 } = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a
@@ -204,7 +205,7 @@ func (b *Backend) locate(id int64) (p int, seq int64) {
 	return int((id - 1) % n), (id-1)/n + 1
 }
 
-// Check implements [queue.Checker].
+// Check implements [driver.Checker].
 func (b *Backend) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return failed("check", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// KeepProgress implements [queue.ResultKeeper].
+// KeepProgress implements [driver.ResultKeeper].
 func (b *Backend) KeepProgress(ctx context.Context, progress ...queue.Progress) error {
 	for _, p := range progress {
 		if err := p.Check(); err != nil {
@@ -30,7 +30,7 @@ func (b *Backend) KeepProgress(ctx context.Context, progress ...queue.Progress) 
 	return nil
 }
 
-// Result implements [queue.ResultKeeper].
+// Result implements [driver.ResultKeeper].
 func (b *Backend) Result(ctx context.Context, id int64) (result queue.Result, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, false, failed("read result", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // ruleChange is the arguments of lua/ruler.lua for a rule.
@@ -18,10 +19,10 @@ type ruleChange struct {
 	queue, group, action, text string
 }
 
-// SetRules implements [queue.Ruler]. The rules of one queue are set as a whole or not at all. Those
-// of a call for several queues are not: after an error some may be set. With a Spread above 1, a
-// rule can pause and have an OnDead, and all else is an [*queue.InvalidError]: each partition would
-// count by itself. db must be nil.
+// SetRules implements [driver.Ruler]. The rules of one queue are set as a whole or not at all.
+// Those of a call for several queues are not: after an error some may be set. With a Spread above
+// 1, a rule can pause and have an OnDead, and all else is an [*queue.InvalidError]: each partition
+// would count by itself. db must be nil.
 func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
 	type place struct{ queue, group string }
 	last := make(map[place]int) // the last rule of each group
@@ -46,17 +47,17 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 	return b.changeRules(ctx, "set rules", db, changes...)
 }
 
-// PauseQueue implements [queue.Ruler]. db must be nil.
+// PauseQueue implements [driver.Ruler]. db must be nil.
 func (b *Backend) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := queue.CheckQueue(name); err != nil {
+	if err := driver.CheckQueue(name); err != nil {
 		return failed("pause", err)
 	}
 	return b.changeRules(ctx, "pause", db, ruleChange{name, "", pauseAction(paused), ""})
 }
 
-// PauseGroup implements [queue.Ruler]. db must be nil.
+// PauseGroup implements [driver.Ruler]. db must be nil.
 func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := queue.CheckGroup(name, group); err != nil {
+	if err := driver.CheckGroup(name, group); err != nil {
 		return failed("pause", err)
 	}
 	return b.changeRules(ctx, "pause", db, ruleChange{name, group, pauseAction(paused), ""})
@@ -176,7 +177,7 @@ func readRule(m *rueidis.RedisMessage) (r queue.Rule, err error) {
 	return r, err
 }
 
-// Rules implements [queue.Ruler]. It asks all partitions.
+// Rules implements [driver.Ruler]. It asks all partitions.
 func (b *Backend) Rules(ctx context.Context) ([]queue.Rule, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("list rules", err)

@@ -13,11 +13,12 @@ import (
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/schedules"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// SetSchedules implements [queue.Scheduler]. db must be nil.
+// SetSchedules implements [driver.Scheduler]. db must be nil.
 func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.Schedule) error {
-	if err := b.checkSchedules(queue.CheckSchedules(b.opts.MaxPayload, list...), list); err != nil {
+	if err := b.checkSchedules(driver.CheckSchedules(b.opts.MaxPayload, list...), list); err != nil {
 		return failed("set schedules", err)
 	}
 	names, set := schedules.Set(list)
@@ -25,7 +26,7 @@ func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.S
 	return err
 }
 
-// DeclareSchedules implements [queue.ScheduleRunner]. db must be nil.
+// DeclareSchedules implements [driver.ScheduleRunner]. db must be nil.
 func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := b.checkSchedules(d.Check(b.opts.MaxPayload), d.Schedules); err != nil {
 		return 0, failed("declare schedules", err)
@@ -48,25 +49,25 @@ func (b *Backend) checkSchedules(err error, list []queue.Schedule) error {
 	return nil
 }
 
-// PauseSchedules implements [queue.Scheduler]. db must be nil.
+// PauseSchedules implements [driver.Scheduler]. db must be nil.
 func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
-	if err := queue.CheckScheduleNames(names...); err != nil {
+	if err := driver.CheckScheduleNames(names...); err != nil {
 		return 0, failed("pause schedules", err)
 	}
 	names, pause := schedules.Pause(paused, names)
 	return b.changeSchedules(ctx, "pause schedules", db, names, pause)
 }
 
-// DeleteSchedules implements [queue.Scheduler]. db must be nil.
+// DeleteSchedules implements [driver.Scheduler]. db must be nil.
 func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
-	if err := queue.CheckScheduleNames(names...); err != nil {
+	if err := driver.CheckScheduleNames(names...); err != nil {
 		return 0, failed("delete schedules", err)
 	}
 	names, remove := schedules.Delete(names)
 	return b.changeSchedules(ctx, "delete schedules", db, names, remove)
 }
 
-// Schedules implements [queue.Scheduler].
+// Schedules implements [driver.Scheduler].
 func (b *Backend) Schedules(ctx context.Context) ([]queue.ScheduleRecord, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("schedules", err)

@@ -11,16 +11,16 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Servers implements [queue.Served]. Of a cluster it asks the nodes that the client knows.
-func (b *Backend) Servers(ctx context.Context) ([]queue.Server, error) {
+// Servers implements [driver.Served]. Of a cluster it asks the nodes that the client knows.
+func (b *Backend) Servers(ctx context.Context) ([]driver.Server, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("ask servers", err)
 	}
 	nodes := b.client.Nodes()
-	all := make([]queue.Server, len(nodes))
+	all := make([]driver.Server, len(nodes))
 	var asking sync.WaitGroup
 	for i, addr := range slices.Sorted(maps.Keys(nodes)) {
 		asking.Go(func() { all[i] = askServer(ctx, addr, nodes[addr]) })
@@ -30,22 +30,22 @@ func (b *Backend) Servers(ctx context.Context) ([]queue.Server, error) {
 }
 
 // askServer asks one server.
-func askServer(ctx context.Context, addr string, node rueidis.Client) queue.Server {
+func askServer(ctx context.Context, addr string, node rueidis.Client) driver.Server {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	s := queue.Server{Addr: addr}
+	s := driver.Server{Addr: addr}
 	text, err := node.Do(ctx, node.B().Info().Build()).ToString()
 	if err != nil {
-		return queue.Server{Addr: addr, Err: err}
+		return driver.Server{Addr: addr, Err: err}
 	}
 	s.Info = infoFields(text)
-	steps := []func(context.Context, rueidis.Client, *queue.Server) error{askConfig, askFunctions, askClock}
+	steps := []func(context.Context, rueidis.Client, *driver.Server) error{askConfig, askFunctions, askClock}
 	if s.Info["cluster_enabled"] == "1" {
 		steps = append(steps, askCluster)
 	}
 	for _, step := range steps {
 		if err := step(ctx, node, &s); err != nil {
-			return queue.Server{Addr: addr, Err: err}
+			return driver.Server{Addr: addr, Err: err}
 		}
 	}
 	return s
@@ -63,7 +63,7 @@ func infoFields(text string) map[string]string {
 }
 
 // orDenied notes the right in s if err says that the user lacks it, and else returns err.
-func orDenied(err error, s *queue.Server, right string) error {
+func orDenied(err error, s *driver.Server, right string) error {
 	if isDenied(err) {
 		s.Denied = append(s.Denied, right)
 		return nil
@@ -71,18 +71,18 @@ func orDenied(err error, s *queue.Server, right string) error {
 	return err
 }
 
-func askConfig(ctx context.Context, node rueidis.Client, s *queue.Server) (err error) {
+func askConfig(ctx context.Context, node rueidis.Client, s *driver.Server) (err error) {
 	s.Config, err = node.Do(ctx, node.B().ConfigGet().Parameter("appendfsync", "min-replicas-to-write").Build()).AsStrMap()
 	return orDenied(err, s, "+config|get")
 }
 
-func askCluster(ctx context.Context, node rueidis.Client, s *queue.Server) error {
+func askCluster(ctx context.Context, node rueidis.Client, s *driver.Server) error {
 	text, err := node.Do(ctx, node.B().ClusterInfo().Build()).ToString()
 	maps.Copy(s.Info, infoFields(text))
 	return orDenied(err, s, "+cluster|info")
 }
 
-func askFunctions(ctx context.Context, node rueidis.Client, s *queue.Server) error {
+func askFunctions(ctx context.Context, node rueidis.Client, s *driver.Server) error {
 	found, err := node.Do(ctx, node.B().FunctionList().Libraryname("errand_"+version).Build()).ToArray()
 	s.HasCode = len(found) > 0
 	return orDenied(err, s, "+function|list")
@@ -91,7 +91,7 @@ func askFunctions(ctx context.Context, node rueidis.Client, s *queue.Server) err
 // clockAsks is how often a server is asked for the time: one slow answer is no slow server.
 const clockAsks = 3
 
-func askClock(ctx context.Context, node rueidis.Client, s *queue.Server) error {
+func askClock(ctx context.Context, node rueidis.Client, s *driver.Server) error {
 	for range clockAsks {
 		began := time.Now()
 		parts, err := node.Do(ctx, node.B().Time().Build()).AsIntSlice()
@@ -109,8 +109,8 @@ func askClock(ctx context.Context, node rueidis.Client, s *queue.Server) error {
 	return nil
 }
 
-// Leftovers implements [queue.Served]. It asks all partitions at once.
-func (b *Backend) Leftovers(ctx context.Context) (l queue.Leftovers, err error) {
+// Leftovers implements [driver.Served]. It asks all partitions at once.
+func (b *Backend) Leftovers(ctx context.Context) (l driver.Leftovers, err error) {
 	if err := ctx.Err(); err != nil {
 		return l, failed("leftovers", err)
 	}

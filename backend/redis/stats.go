@@ -12,11 +12,12 @@ import (
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/backend/internal/stats"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // statsArgs returns the arguments of lua/fleet.lua's report for the statistics of reports. It
 // leaves out minutes that the next Prune would remove.
-func statsArgs(reports []queue.WorkerReport) (args []string) {
+func statsArgs(reports []driver.WorkerReport) (args []string) {
 	for _, r := range reports {
 		for _, s := range r.Stats {
 			if s.Age < queue.StatsKept {
@@ -68,7 +69,7 @@ func statsOf(text string) (s queue.Stats, err error) {
 	}, nil
 }
 
-// Stats implements [queue.Statistician]. It reads at most two thousand statistics a call.
+// Stats implements [driver.Statistician]. It reads at most two thousand statistics a call.
 func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {
 	const operation = "statistics"
 	if err := f.Check(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/errandhq/errand/backend/redis"
 	"github.com/errandhq/errand/backend/redis/redistest"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestStatsAreBounded: of a minute a thousand queues and kinds are told apart, and none is left
@@ -14,9 +15,9 @@ import (
 func TestStatsAreBounded(t *testing.T) {
 	const most, more = 1000, 50
 	b := open(t, redistest.Open(t), redis.Options{})
-	reports := make([]queue.WorkerReport, 2) // of one call, so of one minute
+	reports := make([]driver.WorkerReport, 2) // of one call, so of one minute
 	for i := range most + more {
-		s := queue.MinuteStats{Queue: "q", Kind: fmt.Sprint("k", i), Stats: queue.Stats{Done: 1, Ran: 1, RunTimes: queue.Histogram{1}}}
+		s := driver.MinuteStats{Queue: "q", Kind: fmt.Sprint("k", i), Stats: queue.Stats{Done: 1, Ran: 1, RunTimes: queue.Histogram{1}}}
 		reports[i/queue.MaxStats].Name = "w"
 		reports[i/queue.MaxStats].Stats = append(reports[i/queue.MaxStats].Stats, s)
 	}

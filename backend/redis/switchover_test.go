@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/redis"
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // pair is a master and its replica behind one address.
@@ -142,7 +142,7 @@ func useAll(t *testing.T, b *redis.Backend) (errs []error) {
 }
 
 // listen returns a channel that has a value whenever b wakes workers of the queue q.
-func listen(t *testing.T, b queue.Waiter) (woken chan struct{}) {
+func listen(t *testing.T, b driver.Waiter) (woken chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	woken = make(chan struct{}, 10_000)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep implements [queue.Waiter].
+// Sleep implements [driver.Waiter].
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, failed("sleep", err)

@@ -18,8 +18,8 @@ const (
 	cancelledAtOnce = 1000
 )
 
-// Cancel implements [queue.Canceller]. If an answer is lost, it asks the next gateway, and does not
-// count the jobs that the first one has cancelled.
+// Cancel implements [driver.Canceller]. If an answer is lost, it asks the next gateway, and does
+// not count the jobs that the first one has cancelled.
 func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
 		return 0, err
@@ -46,13 +46,13 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n i
 	return n, nil
 }
 
-// ListenCancels implements [queue.Canceller]: gateways give no hints. A worker learns with its
+// ListenCancels implements [driver.Canceller]: gateways give no hints. A worker learns with its
 // heartbeats which jobs to cancel.
 func (q *Queue) ListenCancels(context.Context, string, func(ids ...int64)) error {
 	return errors.New("remote: gateways give no hints of what to cancel, the worker learns it with its heartbeats")
 }
 
-// Rules returns the rules of the queues that the client may use, as [queue.Ruler] does. A Queue is
+// Rules returns the rules of the queues that the client may use, as [driver.Ruler] does. A Queue is
 // no Ruler: who sets rules has a connection to the database.
 func (q *Queue) Rules(ctx context.Context) ([]queue.Rule, error) {
 	var out wire.RulesAnswer
@@ -60,7 +60,7 @@ func (q *Queue) Rules(ctx context.Context) ([]queue.Rule, error) {
 	return out.Rules, err
 }
 
-// PausedKinds returns the paused kinds, as [queue.Pauser] does. A Queue is no Pauser: gateways
+// PausedKinds returns the paused kinds, as [driver.Pauser] does. A Queue is no Pauser: gateways
 // leave the paused kinds out of claims.
 func (q *Queue) PausedKinds(ctx context.Context) ([]string, error) {
 	var out wire.RulesAnswer

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestCancelRunning: a job that is cancelled through one gateway ends the context of its handler,
@@ -25,7 +27,7 @@ func TestCancelRunning(t *testing.T) {
 		cause <- context.Cause(ctx)
 		return ctx.Err()
 	})
-	end := runWorker(t, queue.Worker{Backend: connect(t, other), Handler: handler, Lease: time.Second})
+	end := runWorker(t, engine.Worker{Backend: connect(t, other), Handler: handler, Lease: time.Second})
 	defer end()
 	q := connect(t, url)
 	if err := q.Enqueue(t.Context(), nil, job("k")); err != nil {
@@ -40,7 +42,7 @@ func TestCancelRunning(t *testing.T) {
 }
 
 // runWorker runs a worker of the queue "q" until end is called.
-func runWorker(t *testing.T, w queue.Worker) (end func()) {
+func runWorker(t *testing.T, w engine.Worker) (end func()) {
 	t.Helper()
 	w.Queues, w.Logger = []string{"q"}, slog.New(slog.DiscardHandler)
 	ctx, stop := context.WithCancel(t.Context())
@@ -82,7 +84,7 @@ func TestOnDead(t *testing.T) {
 		t.Fatalf("Claim: %d jobs, %v", len(jobs), err)
 	}
 	dead := make(chan int64, 10)
-	end := runWorker(t, queue.Worker{
+	end := runWorker(t, engine.Worker{
 		Backend: q, Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }), Lease: 200 * time.Millisecond,
 		OnDead: func(_ context.Context, j *queue.Job, _ error) { dead <- j.ID },
 	})
@@ -132,13 +134,13 @@ func TestRules(t *testing.T) {
 	if kinds, err := q.PausedKinds(t.Context()); err != nil || !slices.Equal(kinds, []string{"k"}) {
 		t.Errorf("PausedKinds: got %q, error %v; want k", kinds, err)
 	}
-	_, isRuler := queue.As[queue.Ruler](q)
-	_, isPauser := queue.As[queue.Pauser](q)
-	_, isEditor := queue.As[queue.Editor](q)
-	_, isRedriver := queue.As[queue.Redriver](q)
-	_, isDeleter := queue.As[queue.Deleter](q)
-	_, isScheduler := queue.As[queue.Scheduler](q)
-	_, isStatistician := queue.As[queue.Statistician](q)
+	_, isRuler := driver.As[driver.Ruler](q)
+	_, isPauser := driver.As[driver.Pauser](q)
+	_, isEditor := driver.As[driver.Editor](q)
+	_, isRedriver := driver.As[driver.Redriver](q)
+	_, isDeleter := driver.As[driver.Deleter](q)
+	_, isScheduler := driver.As[driver.Scheduler](q)
+	_, isStatistician := driver.As[driver.Statistician](q)
 	if isRuler || isPauser || isEditor || isRedriver || isDeleter || isScheduler || isStatistician {
 		t.Error("a Queue behind a gateway says that it can do more than docs/remote.md says")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Deaths implements [queue.DeathTeller]. It asks each gateway, because each one knows only what it
+// Deaths implements [driver.DeathTeller]. It asks each gateway, because each one knows only what it
 // has reclaimed itself, and forgets that after ten minutes, or when it ends. It returns what those
 // know that answer; the error is about the others. Those that have been silent are asked last.
 func (q *Queue) Deaths(ctx context.Context, queues []string) (dead []*queue.Job, err error) {

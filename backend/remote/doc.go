@@ -3,7 +3,7 @@
 //
 //	urls := []string{"https://a.example/errand", "https://b.example/errand"}
 //	q, err := remote.New(urls, remote.Options{Token: token})
-//	err = queue.Worker{Backend: q, Handler: mux}.Run(ctx)
+//	err = engine.Worker{Backend: q, Handler: mux}.Run(ctx)
 //
 // It has no transactions: every method refuses a db that is not nil.
 package remote

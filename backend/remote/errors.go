@@ -10,11 +10,12 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Error is what a gateway has answered instead of a result. Where package queue has an error for
 // it, errors.As and errors.Is find that in it: [*queue.InvalidError], [*queue.SetupError],
-// [*queue.SlowError], [queue.ErrUnknown].
+// [*driver.SlowError], [queue.ErrUnknown].
 type Error struct {
 	Status  int    // the HTTP status
 	Code    string // as the API's description names it, such as "draining"
@@ -45,7 +46,7 @@ func errorOf(answer *http.Response, told wire.Error) error {
 	case wire.CodeUnknown:
 		e.Err = queue.ErrUnknown
 	case wire.CodeSlow:
-		e.Err = &queue.SlowError{Job: &queue.Job{ID: told.Job}, Delay: told.Delay, Err: errors.New(told.Message)}
+		e.Err = &driver.SlowError{Job: &queue.Job{ID: told.Job}, Delay: told.Delay, Err: errors.New(told.Message)}
 	}
 	return e
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/remote"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/queue"
 )
@@ -54,7 +55,7 @@ func work(ctx context.Context) error {
 		_, err := fmt.Println("hello,", g.Name)
 		return err
 	})
-	return queue.Worker{Backend: q, Handler: mux}.Run(ctx)
+	return engine.Worker{Backend: q, Handler: mux}.Run(ctx)
 }
 
 func Example() {
@@ -81,7 +82,7 @@ func Example() {
 		cancel()
 		return err
 	})
-	if err := (queue.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output: hello, Ada

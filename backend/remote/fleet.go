@@ -7,12 +7,13 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// ReportWorkers implements [queue.Fleet]. It sends one request for each report, in their order: the
-// gateway gathers the reports of all its clients. A worker has one at a time.
-func (q *Queue) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
-	if err := queue.CheckReports(reports...); err != nil {
+// ReportWorkers implements [driver.Fleet]. It sends one request for each report, in their order:
+// the gateway gathers the reports of all its clients. A worker has one at a time.
+func (q *Queue) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
+	if err := driver.CheckReports(reports...); err != nil {
 		return err
 	}
 	for _, r := range reports {
@@ -27,16 +28,16 @@ func (q *Queue) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport
 	return nil
 }
 
-// Workers implements [queue.Fleet].
+// Workers implements [driver.Fleet].
 func (q *Queue) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 	var out wire.WorkersAnswer
 	err := q.get(ctx, "workers", "/v1/workers", &out)
 	return out.Workers, err
 }
 
-// Runs implements [queue.Fleet].
+// Runs implements [driver.Fleet].
 func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
-	if err := queue.CheckRuns(most, workers); err != nil {
+	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, err
 	}
 	var out wire.RunsAnswer

@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // deafProxy passes requests on to a gateway. While isDeaf, it lets those that wait for jobs wait
@@ -55,7 +56,7 @@ func TestListenFails(t *testing.T) {
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
 	q := connect(t, s.URL)
-	checker, ok := queue.As[queue.ListenChecker](queue.Queue(q))
+	checker, ok := driver.As[driver.ListenChecker](queue.Queue(q))
 	if !ok {
 		t.Fatal("a remote queue is no ListenChecker")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // refuseHandle returns an error for a db: there is no transaction over HTTP.
@@ -57,7 +58,7 @@ func readable(payload []byte, unreadable string) ([]byte, error) {
 
 // Extend implements [queue.Consumer].
 func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
-	if err := queue.CheckLease(lease); err != nil {
+	if err := driver.CheckLease(lease); err != nil {
 		return nil, nil, err
 	}
 	in := wire.ExtendRequest{Lease: lease, Jobs: make([]wire.Held, len(jobs))}
@@ -132,7 +133,7 @@ func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outco
 	}
 	lost = named(jobs, out.Lost)
 	if len(out.Locked) > 0 {
-		err = &queue.LockedError{Jobs: named(jobs, out.Locked), Err: errors.New("remote: settle: as the gateway says")}
+		err = &driver.LockedError{Jobs: named(jobs, out.Locked), Err: errors.New("remote: settle: as the gateway says")}
 	}
 	return lost, err
 }
@@ -146,7 +147,7 @@ func outcomeOf(o queue.Outcome) wire.Outcome {
 	}
 }
 
-// KeepProgress implements [queue.ResultKeeper].
+// KeepProgress implements [driver.ResultKeeper].
 func (q *Queue) KeepProgress(ctx context.Context, progress ...queue.Progress) error {
 	in := wire.ProgressRequest{Progress: make([]wire.Progress, len(progress))}
 	for i, p := range progress {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // get reads from a gateway.
@@ -14,7 +15,7 @@ func (q *Queue) get(ctx context.Context, operation, path string, out any) error 
 	return q.do(ctx, call{operation: operation, method: http.MethodGet, path: path, out: out})
 }
 
-// Result implements [queue.ResultKeeper].
+// Result implements [driver.ResultKeeper].
 func (q *Queue) Result(ctx context.Context, id int64) (r queue.Result, ok bool, err error) {
 	var out wire.ResultAnswer
 	err = q.get(ctx, "result", fmt.Sprintf("/v1/jobs/%d/result", id), &out)
@@ -24,26 +25,26 @@ func (q *Queue) Result(ctx context.Context, id int64) (r queue.Result, ok bool, 
 	return out.Result, err == nil, err
 }
 
-// Check implements [queue.Checker]: it asks a gateway whether its database answers.
+// Check implements [driver.Checker]: it asks a gateway whether its database answers.
 func (q *Queue) Check(ctx context.Context) error {
 	return q.get(ctx, "check", "/v1/check", new(wire.CheckAnswer))
 }
 
-// Counts implements [queue.Inspector].
+// Counts implements [driver.Inspector].
 func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 	var out wire.CountsAnswer
 	err := q.get(ctx, "counts", "/v1/counts", &out)
 	return out.Counts, err
 }
 
-// Backlogs implements [queue.Backlogger].
-func (q *Queue) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+// Backlogs implements [driver.Backlogger].
+func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	var out wire.BacklogsAnswer
 	err := q.get(ctx, "backlogs", "/v1/backlogs", &out)
 	return out.Backlogs, err
 }
 
-// Jobs implements [queue.Inspector].
+// Jobs implements [driver.Inspector].
 func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	if _, err := f.Checked(); err != nil {
 		return nil, 0, err
@@ -63,7 +64,7 @@ func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, 
 	return page, out.Next, nil
 }
 
-// Job implements [queue.Inspector].
+// Job implements [driver.Inspector].
 func (q *Queue) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
 	var out wire.JobAnswer
 	err = q.get(ctx, "job", fmt.Sprintf("/v1/jobs/%d", id), &out)

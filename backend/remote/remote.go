@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Options configure [New]. The zero value works with a gateway that needs no token.
@@ -48,15 +49,15 @@ type Queue struct {
 
 var _ interface {
 	queue.Queue
-	queue.Waiter
-	queue.ListenChecker
-	queue.Checker
-	queue.Inspector
-	queue.Backlogger
-	queue.ResultKeeper
-	queue.Canceller
-	queue.Fleet
-	queue.DeathTeller
+	driver.Waiter
+	driver.ListenChecker
+	driver.Checker
+	driver.Inspector
+	driver.Backlogger
+	driver.ResultKeeper
+	driver.Canceller
+	driver.Fleet
+	driver.DeathTeller
 } = (*Queue)(nil)
 
 // gateway is one of the URLs.

@@ -16,9 +16,11 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/remote"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // patience bounds what a test waits for.
@@ -93,7 +95,7 @@ func serveSilent(t *testing.T) (url string, arrived chan struct{}) {
 func job(kind string) *queue.Job { return &queue.Job{Queue: "q", Kind: kind} }
 
 // stored returns how many jobs q has.
-func stored(t *testing.T, q queue.Inspector) (n int64) {
+func stored(t *testing.T, q driver.Inspector) (n int64) {
 	t.Helper()
 	counts, err := q.Counts(t.Context())
 	if err != nil {
@@ -381,7 +383,7 @@ func TestWorkersSurviveGateways(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for i := range workers {
-		w := queue.Worker{
+		w := engine.Worker{
 			Backend: connect(t, first.URL, second), Name: fmt.Sprint("w", i), Queues: []string{"q"}, Handler: queue.HandlerFunc(l.run), Concurrency: 2,
 			Lease: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
 		}

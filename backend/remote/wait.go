@@ -97,7 +97,7 @@ func (s *sleeper) awake() {
 	}
 }
 
-// Sleep implements [queue.Waiter].
+// Sleep implements [driver.Waiter].
 func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	in := wire.SleepRequest{Queues: queues, Worker: worker}
 	var out wire.SleepAnswer
@@ -120,7 +120,7 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 	return out.Next, nil
 }
 
-// Listen implements [queue.Waiter] by requests that wait on a gateway.
+// Listen implements [driver.Waiter] by requests that wait on a gateway.
 func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	s := q.sleeperOf(worker, queues)
 	s.mu.Lock()
@@ -173,7 +173,7 @@ func (s *sleeper) noteFailure(err error) {
 	s.failure = err
 }
 
-// CheckListen implements [queue.ListenChecker]. A single long poll that fails is no error: a
+// CheckListen implements [driver.ListenChecker]. A single long poll that fails is no error: a
 // gateway has ended, and the next one is asked at once.
 func (q *Queue) CheckListen(worker string) error {
 	q.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/router"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // triggered is a target whose database raises an error of its own for some jobs.
@@ -22,7 +23,7 @@ type triggered struct {
 	isBad func(payload string) bool
 }
 
-func (t *triggered) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+func (t *triggered) Receive(ctx context.Context, transfers ...driver.Transfer) (int, error) {
 	for _, x := range transfers {
 		if t.isBad(string(x.Job.Payload)) {
 			return 0, errors.New("a trigger raises for job " + string(x.Job.Payload))
@@ -52,7 +53,7 @@ func testForwardBesideBadRows(t *testing.T, isBad func(string) bool) {
 	q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
+	go func() { ended <- q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}) }()
 	good := 0
 	for part := range parts {
 		var jobs []*queue.Job
@@ -89,7 +90,7 @@ type counting struct {
 	calls atomic.Int64
 }
 
-func (c *counting) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+func (c *counting) Receive(ctx context.Context, transfers ...driver.Transfer) (int, error) {
 	c.calls.Add(1)
 	return c.faulty.Receive(ctx, transfers...)
 }
@@ -105,7 +106,7 @@ func TestForwardDuringOutage(t *testing.T) {
 		q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
+		go func() { ended <- q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}) }()
 		for i := range jobs {
 			commit(t, home, q, job("clicks", i))
 		}

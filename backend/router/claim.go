@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Claim implements [queue.Consumer]. It asks the backends one after the other, in the order of the
@@ -119,7 +120,7 @@ func patience(ctx context.Context, h *health, others int) (context.Context, cont
 // end returns what the claim has come to.
 func (c *claim) end() ([]*queue.Job, error) {
 	err := errors.Join(c.errs...)
-	mustTell := isA[*queue.SlowError](err) || isA[*queue.InvalidError](err) || isA[*queue.SetupError](err)
+	mustTell := isA[*driver.SlowError](err) || isA[*queue.InvalidError](err) || isA[*queue.SetupError](err)
 	switch {
 	case len(c.jobs) > 0 || err == nil:
 		return c.jobs, nil

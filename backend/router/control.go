@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // chosen is what a choice of jobs means for one backend.
@@ -75,39 +76,39 @@ func change[T any](q *Queue, db queue.DB, which queue.Which, f func(can T, which
 	return n, nil
 }
 
-// Cancel implements [queue.Canceller].
+// Cancel implements [driver.Canceller].
 func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
 		return 0, err
 	}
-	return change(q, db, which, func(c queue.Canceller, own queue.Which) (int, error) { return c.Cancel(ctx, db, own) })
+	return change(q, db, which, func(c driver.Canceller, own queue.Which) (int, error) { return c.Cancel(ctx, db, own) })
 }
 
-// Redrive implements [queue.Redriver].
+// Redrive implements [driver.Redriver].
 func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, err
 	}
-	return change(q, db, which, func(c queue.Redriver, own queue.Which) (int, error) { return c.Redrive(ctx, db, own) })
+	return change(q, db, which, func(c driver.Redriver, own queue.Which) (int, error) { return c.Redrive(ctx, db, own) })
 }
 
-// Delete implements [queue.Deleter].
+// Delete implements [driver.Deleter].
 func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	err = which.Check(queue.StatusPending, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled)
 	if err != nil {
 		return 0, err
 	}
-	return change(q, db, which, func(c queue.Deleter, own queue.Which) (int, error) { return c.Delete(ctx, db, own) })
+	return change(q, db, which, func(c driver.Deleter, own queue.Which) (int, error) { return c.Delete(ctx, db, own) })
 }
 
-// Edit implements [queue.Editor]. It moves jobs to queues of their own backend only: a change of
+// Edit implements [driver.Editor]. It moves jobs to queues of their own backend only: a change of
 // the queue that chooses jobs without IDs concerns the backend of the new queue.
 func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
 	if err := cmp.Or(which.Check(queue.StatusPending, queue.StatusHeld), c.Check(q.options.MaxPayload)); err != nil {
 		return 0, err
 	}
 	if c.Queue == "" {
-		return change(q, db, which, func(e queue.Editor, own queue.Which) (int, error) { return e.Edit(ctx, db, own, c) })
+		return change(q, db, which, func(e driver.Editor, own queue.Which) (int, error) { return e.Edit(ctx, db, own, c) })
 	}
 	t := q.route(c.Queue)
 	parts := q.chooseIDs(which)
@@ -123,7 +124,7 @@ func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queu
 		}
 		which = parts[0].which
 	}
-	e, err := capability[queue.Editor](t)
+	e, err := capability[driver.Editor](t)
 	if err != nil {
 		return 0, err
 	}
@@ -131,15 +132,15 @@ func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queu
 }
 
 // rulerOf returns the ruler of a queue's backend, for a change through db.
-func (q *Queue) rulerOf(db queue.DB, name string) (queue.Ruler, error) {
+func (q *Queue) rulerOf(db queue.DB, name string) (driver.Ruler, error) {
 	t := q.route(name)
 	if db != nil && t != q.home {
 		return nil, invalid("DB", "queue %q is on another backend than this transaction: pass nil", name)
 	}
-	return capability[queue.Ruler](t)
+	return capability[driver.Ruler](t)
 }
 
-// SetRules implements [queue.Ruler]. It sets the rules of one backend after the other.
+// SetRules implements [driver.Ruler]. It sets the rules of one backend after the other.
 func (q *Queue) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
 	byNumber := make([][]queue.Rule, len(q.targets))
 	for _, r := range rules {
@@ -167,9 +168,9 @@ func (q *Queue) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) 
 	return nil
 }
 
-// Rules implements [queue.Ruler]. It leaves out the rules of queues that live on other backends.
+// Rules implements [driver.Ruler]. It leaves out the rules of queues that live on other backends.
 func (q *Queue) Rules(ctx context.Context) (all []queue.Rule, err error) {
-	for _, c := range having[queue.Ruler](q) {
+	for _, c := range having[driver.Ruler](q) {
 		rules, err := c.can.Rules(ctx)
 		if err != nil {
 			return nil, err
@@ -186,18 +187,18 @@ func (q *Queue) Rules(ctx context.Context) (all []queue.Rule, err error) {
 	return all, nil
 }
 
-// RateWaits implements [queue.RateTeller].
+// RateWaits implements [driver.RateTeller].
 func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
-	teller, err := capability[queue.RateTeller](q.route(name))
+	teller, err := capability[driver.RateTeller](q.route(name))
 	if err != nil {
 		return nil, err
 	}
 	return teller.RateWaits(ctx, name, groups...)
 }
 
-// PauseQueue implements [queue.Ruler].
+// PauseQueue implements [driver.Ruler].
 func (q *Queue) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := queue.CheckQueue(name); err != nil {
+	if err := driver.CheckQueue(name); err != nil {
 		return err
 	}
 	ruler, err := q.rulerOf(db, name)
@@ -207,9 +208,9 @@ func (q *Queue) PauseQueue(ctx context.Context, db queue.DB, name string, paused
 	return ruler.PauseQueue(ctx, db, name, paused)
 }
 
-// PauseGroup implements [queue.Ruler].
+// PauseGroup implements [driver.Ruler].
 func (q *Queue) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := queue.CheckGroup(name, group); err != nil {
+	if err := driver.CheckGroup(name, group); err != nil {
 		return err
 	}
 	ruler, err := q.rulerOf(db, name)

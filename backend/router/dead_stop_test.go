@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var done = queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })
@@ -23,7 +25,7 @@ var done = queue.HandlerFunc(func(context.Context, *queue.Job) error { return ni
 type onlyOutbox struct{ *router.Queue }
 
 func (b onlyOutbox) Delegate(capability reflect.Type) any {
-	if capability == reflect.TypeFor[queue.Reclaimer]() {
+	if capability == reflect.TypeFor[driver.Reclaimer]() {
 		return nil
 	}
 	return b.Queue.Delegate(capability)
@@ -44,7 +46,7 @@ func crash(t *testing.T, home queue.Queue, queueName string, n int) {
 }
 
 // start runs a worker of a home with n crashed jobs and a backend that refuses a job.
-func start(t *testing.T, home *faulty, n int, w queue.Worker) (stop func() (time.Duration, error)) {
+func start(t *testing.T, home *faulty, n int, w engine.Worker) (stop func() (time.Duration, error)) {
 	t.Helper()
 	q := route(t, router.Routes{"*": home, "clicks": refusing{newFaulty()}}, router.Options{Logger: quiet})
 	if n > 0 {
@@ -71,7 +73,7 @@ func TestStopForwarder(t *testing.T) {
 	for _, crashed := range []int{0, 1} { // without one, a job is refused
 		synctest.Test(t, func(t *testing.T) {
 			let := make(chan struct{})
-			stop := start(t, newFaulty(), crashed, queue.Worker{Grace: time.Second, OnDead: func(context.Context, *queue.Job, error) { <-let }})
+			stop := start(t, newFaulty(), crashed, engine.Worker{Grace: time.Second, OnDead: func(context.Context, *queue.Job, error) { <-let }})
 			time.Sleep(time.Minute)
 			if took, err := stop(); took > 9*time.Second || err == nil {
 				t.Errorf("%d crashed, OnDead ignores its context: Run took %v to stop, error %v; want one within 9 s", crashed, took, err)
@@ -97,7 +99,7 @@ func TestStopForwarder(t *testing.T) {
 			var called atomic.Int32
 			begun := make(chan struct{}, n)
 			halt := make(chan struct{})
-			stop := start(t, newFaulty(), n, queue.Worker{Grace: c.grace, Halt: halt, OnDead: func(ctx context.Context, _ *queue.Job, _ error) {
+			stop := start(t, newFaulty(), n, engine.Worker{Grace: c.grace, Halt: halt, OnDead: func(ctx context.Context, _ *queue.Job, _ error) {
 				begun <- struct{}{}
 				select {
 				case <-ctx.Done():
@@ -117,7 +119,7 @@ func TestStopForwarder(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		home := newFaulty()
-		stop := start(t, home, 0, queue.Worker{Grace: time.Second, OnDead: func(context.Context, *queue.Job, error) { home.isDown.Store(true) }})
+		stop := start(t, home, 0, engine.Worker{Grace: time.Second, OnDead: func(context.Context, *queue.Job, error) { home.isDown.Store(true) }})
 		time.Sleep(10 * time.Second)
 		if took, err := stop(); took > 9*time.Second || err == nil {
 			t.Errorf("the home fails: Run took %v to stop, error %v; want one, because an outcome is not settled", took, err)
@@ -130,7 +132,7 @@ func TestStopForwarder(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
-		err := queue.Worker{Backend: q, Handler: done, Grace: time.Millisecond, Logger: quiet}.Run(ctx)
+		err := engine.Worker{Backend: q, Handler: done, Grace: time.Millisecond, Logger: quiet}.Run(ctx)
 		if took := time.Since(begun); took > 9*time.Second || err != nil {
 			t.Errorf("a backend hangs: Run took %v to stop, error %v; want 8 s at most, after 1 ms of Grace", took, err)
 		}
@@ -154,7 +156,7 @@ func TestForwarderTells(t *testing.T) {
 		var dead, events atomic.Int32
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err = queue.Worker{
+		err = engine.Worker{
 			Backend: onlyOutbox{q}, Handler: done, Logger: slog.New(slog.NewJSONHandler(&log, nil)),
 			OnDead: func(_ context.Context, j *queue.Job, _ error) {
 				dead.Add(1)
@@ -228,7 +230,7 @@ func TestLostAnswerOfReclaim(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				ended <- queue.Worker{
+				ended <- engine.Worker{
 					Backend: q, Queues: []string{"clicks"}, Handler: done, Grace: time.Second, Logger: logger,
 					OnDead: func(_ context.Context, j *queue.Job, _ error) { t.Errorf("OnDead of job %d", j.ID) },
 				}.Run(ctx)

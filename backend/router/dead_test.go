@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // refusing is a backend that refuses what arrives from an outbox.
 type refusing struct{ *faulty }
 
-func (refusing) Receive(context.Context, ...queue.Transfer) (int, error) {
+func (refusing) Receive(context.Context, ...driver.Transfer) (int, error) {
 	return 0, &queue.InvalidError{Field: "Payload", Problem: "too long"}
 }
 
@@ -30,10 +32,10 @@ func TestOnDead(t *testing.T) {
 	}{
 		{"worker", func(ctx context.Context, q *router.Queue, onDead func(context.Context, *queue.Job, error)) error {
 			handler := queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })
-			return queue.Worker{Backend: q, Handler: handler, Logger: quiet, OnDead: onDead}.Run(ctx)
+			return engine.Worker{Backend: q, Handler: handler, Logger: quiet, OnDead: onDead}.Run(ctx)
 		}},
 		{"upkeep alone", func(ctx context.Context, q *router.Queue, onDead func(context.Context, *queue.Job, error)) error {
-			return q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet, OnDead: onDead})
+			return q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet, OnDead: onDead})
 		}},
 	} {
 		for range 10 { // which worker reclaims is left to chance
@@ -91,7 +93,7 @@ func TestOutboxOfNewerRelease(t *testing.T) {
 		enqueue(t, home, nil, unread)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if err := q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}); err != nil {
+		if err := q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}); err != nil {
 			t.Error(err)
 		}
 		got, _, err := home.Job(t.Context(), unread.ID)

@@ -4,10 +4,10 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// offer is a capability, and where [queue.As] finds it.
+// offer is a capability, and where [driver.As] finds it.
 type offer struct {
 	capability reflect.Type
 	in         func(q *Queue) any // nil: nowhere
@@ -15,31 +15,31 @@ type offer struct {
 
 // offers are all capabilities that a backend may have.
 var offers = []offer{
-	ofAll[queue.Waiter](), ofAll[queue.ListenChecker](), ofAll[queue.Checker](), ofAll[queue.Inspector](), ofAll[queue.Backlogger](),
-	ofAll[queue.Redriver](), ofAll[queue.Canceller](), ofAll[queue.Editor](), ofAll[queue.Deleter](),
-	ofAll[queue.Pruner](), ofAll[queue.Reclaimer](), ofAll[queue.ResultKeeper](), ofAll[queue.Ruler](), ofAll[queue.Pooled](),
-	ofAll[queue.DeathTeller](), ofAll[queue.RateTeller](),
-	ofHome(func(a queue.Auditor, _ *Queue) any { return a }),
-	ofHome(func(p queue.Pauser, _ *Queue) any { return p }),
-	ofHome(func(b queue.TxBeginner, _ *Queue) any { return b }),
-	ofHome(func(s queue.Statistician, _ *Queue) any { return s }),
-	ofHome(func(f queue.Fleet, q *Queue) any { return fleet{f, q} }),
-	ofHome(func(c queue.TxClaimer, q *Queue) any { return txClaimer{c, q} }),
-	ofHome(schedulesOf[queue.Scheduler]),
-	ofHome(schedulesOf[queue.ScheduleRunner]),
-	ofHome(func(t queue.Tabled, q *Queue) any {
+	ofAll[driver.Waiter](), ofAll[driver.ListenChecker](), ofAll[driver.Checker](), ofAll[driver.Inspector](), ofAll[driver.Backlogger](),
+	ofAll[driver.Redriver](), ofAll[driver.Canceller](), ofAll[driver.Editor](), ofAll[driver.Deleter](),
+	ofAll[driver.Pruner](), ofAll[driver.Reclaimer](), ofAll[driver.ResultKeeper](), ofAll[driver.Ruler](), ofAll[driver.Pooled](),
+	ofAll[driver.DeathTeller](), ofAll[driver.RateTeller](),
+	ofHome(func(a driver.Auditor, _ *Queue) any { return a }),
+	ofHome(func(p driver.Pauser, _ *Queue) any { return p }),
+	ofHome(func(b driver.TxBeginner, _ *Queue) any { return b }),
+	ofHome(func(s driver.Statistician, _ *Queue) any { return s }),
+	ofHome(func(f driver.Fleet, q *Queue) any { return fleet{f, q} }),
+	ofHome(func(c driver.TxClaimer, q *Queue) any { return txClaimer{c, q} }),
+	ofHome(schedulesOf[driver.Scheduler]),
+	ofHome(schedulesOf[driver.ScheduleRunner]),
+	ofHome(func(t driver.Tabled, q *Queue) any {
 		if len(q.targets) > 1 {
 			return nil
 		}
 		return t
 	}),
-	ofHome(func(s queue.Served, q *Queue) any {
+	ofHome(func(s driver.Served, q *Queue) any {
 		if len(q.targets) > 1 {
 			return nil
 		}
 		return s
 	}),
-	{reflect.TypeFor[queue.Receiver](), func(*Queue) any { return nil }},
+	{reflect.TypeFor[driver.Receiver](), func(*Queue) any { return nil }},
 }
 
 // ofAll is a capability that the router has if one of its backends has it.
@@ -55,7 +55,7 @@ func ofAll[T any]() offer {
 // ofHome is a capability that the router has if the home has it.
 func ofHome[T any](as func(can T, q *Queue) any) offer {
 	return offer{reflect.TypeFor[T](), func(q *Queue) any {
-		can, ok := queue.As[T](q.home.Queue)
+		can, ok := driver.As[T](q.home.Queue)
 		if !ok {
 			return nil
 		}
@@ -64,15 +64,15 @@ func ofHome[T any](as func(can T, q *Queue) any) offer {
 }
 
 func schedulesOf[T any](_ T, q *Queue) any {
-	s, ok := queue.As[queue.Scheduler](q.home.Queue)
-	r, isRunner := queue.As[queue.ScheduleRunner](q.home.Queue)
+	s, ok := driver.As[driver.Scheduler](q.home.Queue)
+	r, isRunner := driver.As[driver.ScheduleRunner](q.home.Queue)
 	if !ok || !isRunner {
 		return nil
 	}
 	return schedules{s, r, q}
 }
 
-// Delegate implements [queue.Delegator]. Of an interface with the methods of several capabilities
+// Delegate implements [driver.Delegator]. Of an interface with the methods of several capabilities
 // the first one decides.
 func (q *Queue) Delegate(capability reflect.Type) any {
 	i := slices.IndexFunc(offers, func(o offer) bool { return capability.Implements(o.capability) })

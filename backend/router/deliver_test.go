@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/router"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // commit enqueues jobs in a transaction of a home in memory.
@@ -37,7 +38,7 @@ func forwardFor(t *testing.T, q *router.Queue, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	if err := q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}); err != nil {
+	if err := q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}); err != nil {
 		t.Error(err)
 	}
 }
@@ -45,7 +46,7 @@ func forwardFor(t *testing.T, q *router.Queue, d time.Duration) {
 // slow is a backend behind a network that carries two megabytes a second.
 type slow struct{ *memory.Queue }
 
-func (s *slow) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+func (s *slow) Receive(ctx context.Context, transfers ...driver.Transfer) (int, error) {
 	bytes := 0
 	for _, x := range transfers {
 		bytes += len(x.Job.Payload)
@@ -145,8 +146,8 @@ func all(*queue.Job) bool { return true }
 
 func oneInTen(j *queue.Job) bool { return strings.HasSuffix(string(j.Payload), "7") }
 
-func (d *deaf) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
-	isMeant := slices.ContainsFunc(transfers, func(t queue.Transfer) bool { return d.to(t.Job) })
+func (d *deaf) Receive(ctx context.Context, transfers ...driver.Transfer) (int, error) {
+	isMeant := slices.ContainsFunc(transfers, func(t driver.Transfer) bool { return d.to(t.Job) })
 	if isMeant && d.hangs.Load() {
 		<-ctx.Done()
 		return 0, ctx.Err()
@@ -309,7 +310,7 @@ type kept struct {
 	jobs []queue.Job
 }
 
-func (k *kept) Receive(ctx context.Context, transfers ...queue.Transfer) (n int, err error) {
+func (k *kept) Receive(ctx context.Context, transfers ...driver.Transfer) (n int, err error) {
 	jobs := make([]queue.Job, len(transfers))
 	for i, x := range transfers {
 		jobs[i] = *x.Job
@@ -344,7 +345,7 @@ type panics struct {
 	calls int
 }
 
-func (p *panics) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+func (p *panics) Receive(ctx context.Context, transfers ...driver.Transfer) (int, error) {
 	switch p.calls++; p.calls {
 	case 1:
 		time.Sleep(time.Second)

@@ -1,5 +1,5 @@
 // Package router makes one [queue.Queue] of several backends: queues live on backends by their
-// names, and one application and one [queue.Worker] serve them all.
+// names, and one application and one [engine.Worker] serve them all.
 //
 //	jobs, err := router.New(router.Routes{"clicks": other, "*": postgres}, router.Options{})
 //
@@ -16,6 +16,6 @@
 // # When a backend fails
 //
 // Claims go on with the other backends, and leases and outcomes of their jobs do not wait for the
-// one that fails ([queue.PartialError]). The router logs when a backend fails and when it works
+// one that fails ([driver.PartialError]). The router logs when a backend fails and when it works
 // again. An Enqueue fails only if it names a queue of the backend.
 package router

@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -38,7 +39,7 @@ func Example() {
 		fmt.Println(<-kinds, <-kinds)
 		cancel()
 	}()
-	err = queue.Worker{Backend: q, Queues: []string{"clicks", queue.DefaultQueue}, Handler: queue.HandlerFunc(
+	err = engine.Worker{Backend: q, Queues: []string{"clicks", queue.DefaultQueue}, Handler: queue.HandlerFunc(
 		func(_ context.Context, job *queue.Job) error {
 			if job.Queue == "clicks" {
 				time.Sleep(10 * time.Millisecond)

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The outbox.
@@ -18,8 +20,8 @@ import (
 //     backend, once, whatever crashes on the way.
 //   - Rule: the transaction writes it to a queue of the home. A worker sends it, and completes it
 //     there when it has arrived. A crash in between sends it again, and the backend leaves out what
-//     it has received before ([queue.Receiver]).
-//   - Bounds: the backend remembers for [queue.TransferWindow]. A job that cannot arrive is sent
+//     it has received before ([driver.Receiver]).
+//   - Bounds: the backend remembers for [driver.TransferWindow]. A job that cannot arrive is sent
 //     again for about a year, after at most longestResend; one that the backend refuses is dead in
 //     the outbox. While a backend is left out (health.go), its jobs are not sent and take no slot.
 //     One that hangs, or a part of it, costs the jobs of the others sendTimeout once, and then
@@ -44,12 +46,12 @@ const (
 	lastSweep = 2 * time.Second
 )
 
-// Upkeep implements [queue.Upkeeper]: it forwards the jobs of the outbox until ctx ends, and
-// reclaims jobs of the home. A [queue.Worker] of the router calls it. A program may call it beside
+// Upkeep implements [driver.Upkeeper]: it forwards the jobs of the outbox until ctx ends, and
+// reclaims jobs of the home. A [engine.Worker] of the router calls it. A program may call it beside
 // its workers, or without any. OnDead and Observe are also called for a job of the queue [Outbox]
 // that its backend refuses; [InOutbox] tells what was enqueued. OnDead may be called for ten
 // reclaimed jobs at once, and for a hundred that are refused, besides the calls of the worker.
-func (q *Queue) Upkeep(ctx context.Context, o queue.UpkeepOptions) error {
+func (q *Queue) Upkeep(ctx context.Context, o driver.UpkeepOptions) error {
 	if len(q.targets) == 1 {
 		return nil
 	}
@@ -64,7 +66,7 @@ func (q *Queue) Upkeep(ctx context.Context, o queue.UpkeepOptions) error {
 	defer sweeping.Wait()
 	defer close(forwarded)
 	defer stop()
-	return queue.Worker{
+	return engine.Worker{
 		Backend: q.home.Queue, Queues: []string{Outbox}, Handler: q.forward, Concurrency: forwards,
 		Logger: cmp.Or(o.Logger, slog.Default()).With("queue_of_worker", Outbox), Grace: o.Grace, Halt: o.Halt, OnDead: o.OnDead,
 		Observe: func(e queue.Event) {
@@ -144,7 +146,7 @@ func (a *arrivals) take() (ids []int64) {
 // sweep deletes jobs that have arrived, if the home can: each sweepInterval, and those that are
 // left when forwarding has ended.
 func (a *arrivals) sweep(ctx context.Context, forwarded <-chan struct{}, home queue.Queue) {
-	deleter, ok := queue.As[queue.Deleter](home)
+	deleter, ok := driver.As[driver.Deleter](home)
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for isLast := false; !isLast; {

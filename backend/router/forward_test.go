@@ -21,6 +21,7 @@ import (
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // inTx enqueues jobs in a transaction of the home.
@@ -42,7 +43,7 @@ func keepUp(t *testing.T, q *router.Queue) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
+	go func() { ended <- q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -66,7 +67,7 @@ func await(t *testing.T, what string, done func() bool) {
 // pending lists the pending jobs of a queue.
 func pending(t *testing.T, q queue.Queue, name string) []queue.Record {
 	t.Helper()
-	inspector, _ := queue.As[queue.Inspector](q)
+	inspector, _ := driver.As[driver.Inspector](q)
 	page, _, err := inspector.Jobs(t.Context(), queue.Filter{Queue: name, Status: queue.StatusPending, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +78,7 @@ func pending(t *testing.T, q queue.Queue, name string) []queue.Record {
 // outboxIsEmpty reports whether no job waits in the outbox or is on its way.
 func outboxIsEmpty(t *testing.T, home queue.Queue) bool {
 	t.Helper()
-	inspector, _ := queue.As[queue.Inspector](home)
+	inspector, _ := driver.As[driver.Inspector](home)
 	counts, err := inspector.Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func (f *flaky) draw(n int) int {
 	return f.rand.IntN(n)
 }
 
-func (f *flaky) Receive(ctx context.Context, transfers ...queue.Transfer) (n int, err error) {
+func (f *flaky) Receive(ctx context.Context, transfers ...driver.Transfer) (n int, err error) {
 	luck := f.draw(3)
 	if luck == 0 {
 		return 0, errDown
@@ -250,7 +251,7 @@ func TestForwardCrashes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 2)
 		for range 2 {
-			go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
+			go func() { ended <- q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}) }()
 		}
 		time.Sleep(time.Hour)
 		if !outboxIsEmpty(t, home) {
@@ -300,7 +301,7 @@ func TestForwardOrder(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
+		go func() { ended <- q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}) }()
 		time.Sleep(3 * time.Hour)
 		cancel()
 		if err := <-ended; err != nil {
@@ -329,7 +330,7 @@ func TestForwardOrder(t *testing.T) {
 // picky is a target that refuses some jobs.
 type picky struct{ *memory.Queue }
 
-func (p *picky) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+func (p *picky) Receive(ctx context.Context, transfers ...driver.Transfer) (int, error) {
 	for _, x := range transfers {
 		if strings.HasPrefix(string(x.Job.Payload), "1") {
 			return 0, &queue.InvalidError{Field: "Payload", Problem: "too long here"}
@@ -352,7 +353,7 @@ func TestForwardRefused(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
+		go func() { ended <- q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}) }()
 		time.Sleep(time.Minute)
 		cancel()
 		if err := <-ended; err != nil {

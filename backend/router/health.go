@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Backends that fail.
@@ -97,7 +98,7 @@ func isFailure(ctx context.Context, err error) bool {
 		return false
 	}
 	for _, is := range []bool{
-		isA[*queue.InvalidError](err), isA[*queue.LockedError](err), isA[*queue.SlowError](err), isA[*queue.PartialError](err),
+		isA[*queue.InvalidError](err), isA[*driver.LockedError](err), isA[*driver.SlowError](err), isA[*driver.PartialError](err),
 	} {
 		if is {
 			return false

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Extend implements [queue.Consumer]. It asks all backends of the jobs at once. If one of several
-// fails, the error is a [*queue.PartialError].
+// fails, the error is a [*driver.PartialError].
 func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
-	if err := queue.CheckLease(lease); err != nil {
+	if err := driver.CheckLease(lease); err != nil {
 		return nil, nil, err
 	}
 	if slices.Contains(jobs, nil) {
@@ -38,7 +39,7 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.
 
 // Settle implements [queue.Consumer]. A db records outcomes of jobs of the home only. Without one
 // it asks all backends of the jobs at once. If one of several fails, the error is a
-// [*queue.PartialError].
+// [*driver.PartialError].
 func (q *Queue) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	for _, o := range outcomes {
 		if err := o.Check(); err != nil {
@@ -95,16 +96,16 @@ func (p *part[T]) failedJobs(err error) []*queue.Job {
 	if err == nil {
 		return nil
 	}
-	if l, ok := errors.AsType[*queue.LockedError](err); ok {
+	if l, ok := errors.AsType[*driver.LockedError](err); ok {
 		return p.callers(l.Jobs)
 	}
-	if partial, ok := errors.AsType[*queue.PartialError](err); ok {
+	if partial, ok := errors.AsType[*driver.PartialError](err); ok {
 		return p.callers(partial.Jobs)
 	}
 	return p.jobs
 }
 
-// KeepProgress implements [queue.ResultKeeper].
+// KeepProgress implements [driver.ResultKeeper].
 func (q *Queue) KeepProgress(ctx context.Context, progress ...queue.Progress) error {
 	for _, p := range progress {
 		if err := p.Check(); err != nil {
@@ -114,7 +115,7 @@ func (q *Queue) KeepProgress(ctx context.Context, progress ...queue.Progress) er
 	parts, _ := byID(q, progress, func(p queue.Progress) *queue.Job { return p.Job })
 	var failed failures
 	atOnce(parts, func(p *part[queue.Progress]) {
-		keeper, ok := queue.As[queue.ResultKeeper](p.Queue)
+		keeper, ok := driver.As[driver.ResultKeeper](p.Queue)
 		if !ok {
 			return
 		}

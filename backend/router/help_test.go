@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/router"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -81,7 +82,7 @@ func (f *faulty) Reclaim(ctx context.Context, limit int) ([]*queue.Job, error) {
 	return f.Queue.Reclaim(ctx, limit)
 }
 
-func (f *faulty) Receive(ctx context.Context, transfers ...queue.Transfer) (int, error) {
+func (f *faulty) Receive(ctx context.Context, transfers ...driver.Transfer) (int, error) {
 	if err := f.fail(ctx); err != nil {
 		return 0, err
 	}

@@ -4,16 +4,17 @@ import (
 	"context"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // schedules are the home's. The home enqueues what they say, so their queues must be the home's.
 type schedules struct {
-	queue.Scheduler
-	queue.ScheduleRunner
+	driver.Scheduler
+	driver.ScheduleRunner
 	router *Queue
 }
 
-// SetSchedules implements [queue.Scheduler].
+// SetSchedules implements [driver.Scheduler].
 func (s schedules) SetSchedules(ctx context.Context, db queue.DB, all ...queue.Schedule) error {
 	if err := s.check(all); err != nil {
 		return err
@@ -21,7 +22,7 @@ func (s schedules) SetSchedules(ctx context.Context, db queue.DB, all ...queue.S
 	return s.Scheduler.SetSchedules(ctx, db, all...)
 }
 
-// DeclareSchedules implements [queue.ScheduleRunner].
+// DeclareSchedules implements [driver.ScheduleRunner].
 func (s schedules) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := s.check(d.Schedules); err != nil {
 		return 0, err
@@ -42,11 +43,11 @@ func (s schedules) check(all []queue.Schedule) error {
 
 // txClaimer claims from queues of the home.
 type txClaimer struct {
-	queue.TxClaimer
+	driver.TxClaimer
 	router *Queue
 }
 
-// ClaimTx implements [queue.TxClaimer].
+// ClaimTx implements [driver.TxClaimer].
 func (c txClaimer) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequest) (*queue.Job, error) {
 	for _, name := range req.Queues {
 		if c.router.route(name) != c.router.home {
@@ -58,11 +59,11 @@ func (c txClaimer) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimRequ
 
 // fleet is the home's, with the jobs that workers hold in all backends.
 type fleet struct {
-	queue.Fleet
+	driver.Fleet
 	router *Queue
 }
 
-// Runs implements [queue.Fleet].
+// Runs implements [driver.Fleet].
 func (f fleet) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
 	return f.router.runsOf(ctx, most, workers)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -110,9 +111,9 @@ type failures struct {
 	errs []error
 	jobs []*queue.Job // that the errors concern
 
-	whole  bool                 // an error concerns the call, not a backend
-	within bool                 // a backend has failed for some of its jobs only
-	locked []*queue.LockedError // the errors that are no more than that
+	whole  bool                  // an error concerns the call, not a backend
+	within bool                  // a backend has failed for some of its jobs only
+	locked []*driver.LockedError // the errors that are no more than that
 }
 
 // add notes that a part has failed for some jobs.
@@ -122,10 +123,10 @@ func (f *failures) add(err error, jobs []*queue.Job) {
 	if _, isInvalid := errors.AsType[*queue.InvalidError](err); isInvalid {
 		f.whole = true
 	}
-	if l, ok := errors.AsType[*queue.LockedError](err); ok {
+	if l, ok := errors.AsType[*driver.LockedError](err); ok {
 		f.locked = append(f.locked, l)
 	}
-	f.within = f.within || isA[*queue.PartialError](err)
+	f.within = f.within || isA[*driver.PartialError](err)
 	f.errs, f.jobs = append(f.errs, err), append(f.jobs, jobs...)
 }
 
@@ -135,9 +136,9 @@ func (f *failures) err(operation string, isOnly bool) error {
 	case len(f.errs) == 0:
 		return nil
 	case len(f.locked) == len(f.errs):
-		return &queue.LockedError{Jobs: f.jobs, Err: errors.Join(f.errs...)}
+		return &driver.LockedError{Jobs: f.jobs, Err: errors.Join(f.errs...)}
 	case f.whole || isOnly && !f.within:
 		return errors.Join(f.errs...)
 	}
-	return &queue.PartialError{Jobs: f.jobs, Err: fmt.Errorf("router: %s: %w", operation, errors.Join(f.errs...))}
+	return &driver.PartialError{Jobs: f.jobs, Err: fmt.Errorf("router: %s: %w", operation, errors.Join(f.errs...))}
 }

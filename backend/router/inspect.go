@@ -8,12 +8,13 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // having returns the backends that have a capability, each as one.
 func having[T any](q *Queue) (all []capable[T]) {
 	for _, t := range q.targets {
-		if c, ok := queue.As[T](t.Queue); ok {
+		if c, ok := driver.As[T](t.Queue); ok {
 			all = append(all, capable[T]{t, c})
 		}
 	}
@@ -26,14 +27,14 @@ type capable[T any] struct {
 	can T
 }
 
-// Counts implements [queue.Inspector]. A queue that has jobs in several backends has their sum.
+// Counts implements [driver.Inspector]. A queue that has jobs in several backends has their sum.
 func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 	type place struct {
 		queue  string
 		status queue.Status
 	}
 	sums := make(map[place]queue.Count)
-	for _, c := range having[queue.Inspector](q) {
+	for _, c := range having[driver.Inspector](q) {
 		counts, err := c.can.Counts(ctx)
 		if err != nil {
 			return nil, err
@@ -61,8 +62,8 @@ func sorted[K comparable, V any](m map[K]V, compare func(a, b V) int) []V {
 	return all
 }
 
-// Jobs implements [queue.Inspector]. It lists the jobs of one backend after the other, those of the
-// highest number first, as their IDs are ordered.
+// Jobs implements [driver.Inspector]. It lists the jobs of one backend after the other, those of
+// the highest number first, as their IDs are ordered.
 func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	if f, err = f.Checked(); err != nil {
 		return nil, 0, err
@@ -74,7 +75,7 @@ func (q *Queue) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, 
 		own.Limit -= len(page)
 		isBelow := false
 		own.Before, isBelow = t.before(f.Before)
-		inspector, ok := queue.As[queue.Inspector](t.Queue)
+		inspector, ok := driver.As[driver.Inspector](t.Queue)
 		if !ok || isBelow {
 			continue
 		}
@@ -106,13 +107,13 @@ func (t *target) before(router int64) (own int64, isBelow bool) {
 	return router - t.number*idSpan, false
 }
 
-// Job implements [queue.Inspector].
+// Job implements [driver.Inspector].
 func (q *Queue) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
 	t, own := q.ofID(id)
 	if t == nil {
 		return r, false, nil
 	}
-	inspector, err := capability[queue.Inspector](t)
+	inspector, err := capability[driver.Inspector](t)
 	if err != nil {
 		return r, false, err
 	}
@@ -125,17 +126,17 @@ func (q *Queue) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err
 
 // capability returns the backend as a T, or an [*queue.InvalidError] that says that it is none.
 func capability[T any](t *target) (T, error) {
-	c, ok := queue.As[T](t.Queue)
+	c, ok := driver.As[T](t.Queue)
 	if !ok {
 		return c, invalid("Queue", "backend %d of the router (%T) cannot do that", t.number, t.Queue)
 	}
 	return c, nil
 }
 
-// Backlogs implements [queue.Backlogger].
-func (q *Queue) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
-	oldest := make(map[string]queue.Backlog)
-	for _, c := range having[queue.Backlogger](q) {
+// Backlogs implements [driver.Backlogger].
+func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
+	oldest := make(map[string]driver.Backlog)
+	for _, c := range having[driver.Backlogger](q) {
 		backlogs, err := c.can.Backlogs(ctx)
 		if err != nil {
 			return nil, err
@@ -145,12 +146,12 @@ func (q *Queue) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
 			oldest[b.Queue] = b
 		}
 	}
-	return sorted(oldest, func(a, b queue.Backlog) int { return cmp.Compare(a.Queue, b.Queue) }), nil
+	return sorted(oldest, func(a, b driver.Backlog) int { return cmp.Compare(a.Queue, b.Queue) }), nil
 }
 
 // runsOf returns the jobs that workers hold in all backends.
 func (q *Queue) runsOf(ctx context.Context, most int, workers []string) (all []queue.Run, err error) {
-	for _, c := range having[queue.Fleet](q) {
+	for _, c := range having[driver.Fleet](q) {
 		runs, err := c.can.Runs(ctx, most, workers...)
 		if err != nil {
 			return nil, err
@@ -180,13 +181,13 @@ func firstOfEach(runs []queue.Run, most int) (kept []queue.Run) {
 	return kept
 }
 
-// Result implements [queue.ResultKeeper].
+// Result implements [driver.ResultKeeper].
 func (q *Queue) Result(ctx context.Context, id int64) (r queue.Result, ok bool, err error) {
 	t, own := q.ofID(id)
 	if t == nil {
 		return r, false, nil
 	}
-	keeper, err := capability[queue.ResultKeeper](t)
+	keeper, err := capability[driver.ResultKeeper](t)
 	if err != nil {
 		return r, false, err
 	}
@@ -196,10 +197,11 @@ func (q *Queue) Result(ctx context.Context, id int64) (r queue.Result, ok bool, 
 	return r, ok, err
 }
 
-// Check implements [queue.Checker]. It asks all backends at once; the error tells of all that fail.
+// Check implements [driver.Checker]. It asks all backends at once; the error tells of all that
+// fail.
 func (q *Queue) Check(ctx context.Context) error {
 	var failed failures
-	atOnce(having[queue.Checker](q), func(c capable[queue.Checker]) {
+	atOnce(having[driver.Checker](q), func(c capable[driver.Checker]) {
 		if err := c.can.Check(ctx); err != nil {
 			failed.add(fmt.Errorf("router: backend %d: %w", c.number, err), nil)
 		}

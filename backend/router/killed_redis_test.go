@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/router"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestForwardKilledToRedis: processes that forward to Redis are killed again and again. Each job
@@ -23,7 +24,7 @@ func TestForwardKilledToRedis(t *testing.T) {
 	if place := os.Getenv(forwardChild); place != "" {
 		dsn, addr, _ := strings.Cut(place, " ")
 		db, target := openKilled(t, dsn, addr)
-		_ = routeToRedis(t, db, target).Upkeep(t.Context(), queue.UpkeepOptions{Logger: quiet}) // until it is killed
+		_ = routeToRedis(t, db, target).Upkeep(t.Context(), driver.UpkeepOptions{Logger: quiet}) // until it is killed
 		return
 	}
 	const jobs, kills = 1000, 4

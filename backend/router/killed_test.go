@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/router"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // forwardChild tells this binary that it is a forwarder of a test, and where the databases are.
@@ -26,7 +27,7 @@ func TestForwardKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = killedRouter(t, db).Upkeep(t.Context(), queue.UpkeepOptions{Logger: quiet}) // until it is killed
+		_ = killedRouter(t, db).Upkeep(t.Context(), driver.UpkeepOptions{Logger: quiet}) // until it is killed
 		return
 	}
 	const jobs, kills = 1000, 4

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Outbox is the queue of the home for jobs on their way to other backends. Each job there has the
@@ -43,7 +44,7 @@ type address struct {
 
 // outboxJob returns the job to write to the outbox in the place of job.
 func (t *target) outboxJob(job *queue.Job) (*queue.Job, error) {
-	if _, ok := queue.As[queue.Receiver](t.Queue); !ok {
+	if _, ok := driver.As[driver.Receiver](t.Queue); !ok {
 		return nil, invalid("DB", "queue %q is not in this database, and its backend (%T) receives no jobs from an outbox: pass nil", job.Queue, t.Queue)
 	}
 	text, err := json.Marshal(address{
@@ -101,7 +102,7 @@ func InOutbox(out *queue.Job) (*queue.Job, error) {
 // transferOf returns the job that a job of the outbox stands for, and the number of its backend:
 // the one that had the queue for the program that enqueued it. Programs with other routes send it
 // there as well, or it would be received twice after a crash, or wait where nobody looks for it.
-func transferOf(out *queue.Job) (t queue.Transfer, backend int64, err error) {
+func transferOf(out *queue.Job) (t driver.Transfer, backend int64, err error) {
 	var a address
 	text, ok := out.Headers[outboxHeader]
 	if !ok {
@@ -126,5 +127,5 @@ func transferOf(out *queue.Job) (t queue.Transfer, backend int64, err error) {
 	} else {
 		job.Headers = nil
 	}
-	return queue.Transfer{Source: a.Source, Job: job}, a.Backend, nil
+	return driver.Transfer{Source: a.Source, Job: job}, a.Backend, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Other is the route of all queues that have none of their own. Its backend is the home.
@@ -34,12 +35,12 @@ type Options struct {
 // Queue is a [queue.Queue] whose queues live on several backends. [New] makes one. It is safe for
 // concurrent use, and starts no goroutine that outlives a call.
 //
-// Find its capabilities with [queue.As]. Those that it has methods for are there if one of its
+// Find its capabilities with [driver.As]. Those that it has methods for are there if one of its
 // backends has them, and ask those that do: an ID names its backend, and a choice of jobs without
-// IDs concerns all. Others are those of the home: [queue.Pauser], [queue.Auditor],
-// [queue.Scheduler], [queue.ScheduleRunner], [queue.TxClaimer], [queue.TxBeginner], [queue.Fleet]
-// and [queue.Statistician], and [queue.Tabled] and [queue.Served] if there is one backend. A
-// transaction can change what is in the home, and nothing else: the error is otherwise a
+// IDs concerns all. Others are those of the home: [driver.Pauser], [driver.Auditor],
+// [driver.Scheduler], [driver.ScheduleRunner], [driver.TxClaimer], [driver.TxBeginner],
+// [driver.Fleet] and [driver.Statistician], and [driver.Tabled] and [driver.Served] if there is one
+// backend. A transaction can change what is in the home, and nothing else: the error is otherwise a
 // [*queue.InvalidError].
 type Queue struct {
 	options Options
@@ -51,23 +52,23 @@ type Queue struct {
 
 var _ interface {
 	queue.Queue
-	queue.Delegator
-	queue.Upkeeper
-	queue.Waiter
-	queue.Checker
-	queue.Inspector
-	queue.Backlogger
-	queue.Redriver
-	queue.Canceller
-	queue.Editor
-	queue.Deleter
-	queue.Pruner
-	queue.Reclaimer
-	queue.DeathTeller
-	queue.ResultKeeper
-	queue.Ruler
-	queue.RateTeller
-	queue.Pooled
+	driver.Delegator
+	driver.Upkeeper
+	driver.Waiter
+	driver.Checker
+	driver.Inspector
+	driver.Backlogger
+	driver.Redriver
+	driver.Canceller
+	driver.Editor
+	driver.Deleter
+	driver.Pruner
+	driver.Reclaimer
+	driver.DeathTeller
+	driver.ResultKeeper
+	driver.Ruler
+	driver.RateTeller
+	driver.Pooled
 } = (*Queue)(nil)
 
 // target is one of the backends.
@@ -165,7 +166,7 @@ func (q *Queue) route(name string) *target {
 
 // isNil reports whether a backend is nil, or a nil pointer, as a failed New leaves it.
 func isNil(backend queue.Queue) bool {
-	_, ok := queue.As[queue.Queue](backend)
+	_, ok := driver.As[queue.Queue](backend)
 	return !ok
 }
 

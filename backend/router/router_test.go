@@ -14,6 +14,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/router"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestNew: what cannot work is said.
@@ -131,9 +132,9 @@ func TestInTx(t *testing.T) {
 	_, settled := q.Settle(ctx, tx, queue.Outcome{Job: held[0]})
 	_, cancelled := q.Cancel(ctx, tx, queue.Which{Kind: "k"})
 	_, moved := q.Edit(ctx, nil, queue.Which{IDs: []int64{1}}, queue.Change{Queue: "clicks"})
-	claimer, _ := queue.As[queue.TxClaimer](q.Queue)
+	claimer, _ := driver.As[driver.TxClaimer](q.Queue)
 	_, claimed := claimer.ClaimTx(ctx, tx, queue.ClaimRequest{Queues: []string{"clicks"}})
-	scheduler, _ := queue.As[queue.Scheduler](q.Queue)
+	scheduler, _ := driver.As[driver.Scheduler](q.Queue)
 	scheduled := scheduler.SetSchedules(ctx, tx, queue.Schedule{Name: "s", Spec: "@every 1h", Job: job("clicks", 1)})
 	for what, err := range map[string]error{
 		"Settle": settled, "Cancel": cancelled, "Edit": moved, "ClaimTx": claimed, "SetSchedules": scheduled,
@@ -154,7 +155,7 @@ type bare struct{ queue.Queue }
 // only is a backend with one.
 type only struct {
 	queue.Queue
-	queue.Inspector
+	driver.Inspector
 }
 
 // TestDelegate: As finds what the backends have.
@@ -171,21 +172,21 @@ func TestDelegate(t *testing.T) {
 		{"other", &only{full, full}, full, []bool{true, false, true, false, false}},
 	} {
 		q := route(t, router.Routes{"*": c.home, "clicks": c.other}, router.Options{})
-		got := []bool{has[queue.Inspector](q), has[queue.Pauser](q), has[queue.Waiter](q), has[queue.Tabled](q), has[interface {
-			queue.Inspector
-			queue.Pauser
+		got := []bool{has[driver.Inspector](q), has[driver.Pauser](q), has[driver.Waiter](q), has[driver.Tabled](q), has[interface {
+			driver.Inspector
+			driver.Pauser
 		}](q)}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
-		if !has[*router.Queue](q) || !has[queue.Queue](q) || !has[queue.Upkeeper](q) || has[queue.Receiver](q) {
+		if !has[*router.Queue](q) || !has[queue.Queue](q) || !has[driver.Upkeeper](q) || has[driver.Receiver](q) {
 			t.Errorf("%s: not what it is", c.name)
 		}
 	}
 }
 
 func has[T any](q queue.Queue) bool {
-	_, ok := queue.As[T](q)
+	_, ok := driver.As[T](q)
 	return ok
 }
 
@@ -222,7 +223,7 @@ func TestPartial(t *testing.T) {
 
 func wantPartial(t *testing.T, what string, err error, want *queue.Job) {
 	t.Helper()
-	partial, ok := errors.AsType[*queue.PartialError](err)
+	partial, ok := errors.AsType[*driver.PartialError](err)
 	if !ok || len(partial.Jobs) != 1 || partial.Jobs[0] != want || !errors.Is(err, errDown) {
 		t.Errorf("%s: got %v, want a PartialError for job %d", what, err, want.ID)
 	}
@@ -260,12 +261,12 @@ type within struct{ queue.Queue }
 
 func (w *within) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
 	lost, asked, err = w.Queue.Extend(ctx, lease, jobs[1:]...)
-	return lost, asked, errors.Join(err, &queue.PartialError{Jobs: jobs[:1], Err: errDown})
+	return lost, asked, errors.Join(err, &driver.PartialError{Jobs: jobs[:1], Err: errDown})
 }
 
 func (w *within) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) (lost []*queue.Job, err error) {
 	lost, err = w.Queue.Settle(ctx, db, outcomes[1:]...)
-	return lost, errors.Join(err, &queue.PartialError{Jobs: []*queue.Job{outcomes[0].Job}, Err: errDown})
+	return lost, errors.Join(err, &driver.PartialError{Jobs: []*queue.Job{outcomes[0].Job}, Err: errDown})
 }
 
 // TestPartialWithin: a backend that has failed for some of its jobs has done the others, and works.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 
 // letter is a job on its way.
 type letter struct {
-	queue.Transfer
+	driver.Transfer
 	place    int64      // in the outbox
 	attempt  int        // of the job of the outbox
 	answered chan error // gets the answer
@@ -218,11 +219,11 @@ func answer(letters []*letter, err error) {
 
 // receive hands letters to the backend in one call, and reports whether that has failed by hanging.
 func (s *sender) receive(ctx context.Context, batch []*letter) (err error, hung bool) {
-	receiver, ok := queue.As[queue.Receiver](s.Queue)
+	receiver, ok := driver.As[driver.Receiver](s.Queue)
 	if !ok {
 		return invalid("Routes", "the backend %T receives no jobs of an outbox", s.Queue), false
 	}
-	transfers := make([]queue.Transfer, len(batch))
+	transfers := make([]driver.Transfer, len(batch))
 	for i, l := range batch {
 		transfers[i] = l.Transfer
 	}
@@ -244,7 +245,7 @@ func (s *sender) receive(ctx context.Context, batch []*letter) (err error, hung 
 }
 
 // call makes an error of a panic, which would give the job the worker's Backoff.
-func call(ctx context.Context, receiver queue.Receiver, transfers []queue.Transfer) (err error) {
+func call(ctx context.Context, receiver driver.Receiver, transfers []driver.Transfer) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = queue.RecoveredPanic(v)

@@ -6,18 +6,19 @@ import (
 	"errors"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Reclaim implements [queue.Reclaimer]. It leaves out a backend that is in an outage, or has been
+// Reclaim implements [driver.Reclaimer]. It leaves out a backend that is in an outage, or has been
 // within the last seconds. If some of the others fail, and some do not, the error is a
-// [*queue.PartialError]: nobody learns of what a backend that has not answered has reclaimed.
+// [*driver.PartialError]: nobody learns of what a backend that has not answered has reclaimed.
 func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {
 		return nil, invalid("Limit", "%d: at least 1", limit)
 	}
 	var errs []error
 	asked := 0
-	all := having[queue.Reclaimer](q)
+	all := having[driver.Reclaimer](q)
 	for _, c := range all {
 		if limit == len(jobs) || len(all) > 1 && c.health.isSettlingDown() {
 			continue
@@ -41,13 +42,13 @@ func (q *Queue) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err 
 	case len(errs) == asked:
 		return jobs, errors.Join(errs...)
 	}
-	return jobs, &queue.PartialError{Err: errors.Join(errs...)}
+	return jobs, &driver.PartialError{Err: errors.Join(errs...)}
 }
 
-// Deaths implements [queue.DeathTeller], for the backends that reclaim jobs by themselves.
+// Deaths implements [driver.DeathTeller], for the backends that reclaim jobs by themselves.
 func (q *Queue) Deaths(ctx context.Context, queues []string) (jobs []*queue.Job, err error) {
 	for _, r := range q.queuesOf(queues) {
-		teller, ok := queue.As[queue.DeathTeller](r.Queue)
+		teller, ok := driver.As[driver.DeathTeller](r.Queue)
 		if !ok {
 			continue
 		}
@@ -61,11 +62,11 @@ func (q *Queue) Deaths(ctx context.Context, queues []string) (jobs []*queue.Job,
 	return jobs, err
 }
 
-// Prune implements [queue.Pruner], for one backend after the other. It leaves out one that has just
-// failed, and returns its error only if all fail.
+// Prune implements [driver.Pruner], for one backend after the other. It leaves out one that has
+// just failed, and returns its error only if all fail.
 func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	var errs []error
-	all := having[queue.Pruner](q)
+	all := having[driver.Pruner](q)
 	for _, c := range all {
 		if len(all) > 1 && c.health.isLeftOut() {
 			continue
@@ -85,10 +86,10 @@ func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	return removed, more, nil
 }
 
-// Reserve implements [queue.Pooled]. left is that of the backend with the fewest connections.
+// Reserve implements [driver.Pooled]. left is that of the backend with the fewest connections.
 func (q *Queue) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {
 	var releases []func()
-	for i, c := range having[queue.Pooled](q) {
+	for i, c := range having[driver.Pooled](q) {
 		own, release := c.can.Reserve(n, dbs...)
 		releases = append(releases, release)
 		if i == 0 || own < left {

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // unreclaimed is a backend that cannot reclaim, and works otherwise.
@@ -31,7 +33,7 @@ func TestReclaimBesideFailing(t *testing.T) {
 		q := route(t, router.Routes{"*": unreclaimed{newFaulty()}, "clicks": clicks}, router.Options{Logger: quiet})
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second) // three looks at most
 		defer cancel()
-		if err := (queue.Worker{Backend: q, Queues: []string{"clicks"}, Handler: done, Logger: quiet}).Run(ctx); err != nil {
+		if err := (engine.Worker{Backend: q, Queues: []string{"clicks"}, Handler: done, Logger: quiet}).Run(ctx); err != nil {
 			t.Fatal(err)
 		}
 		counts, err := clicks.Counts(t.Context())
@@ -54,17 +56,17 @@ func TestUpkeepCannotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := newTwo(t).Upkeep(ctx, queue.UpkeepOptions{Logger: quiet, Grace: -1}); err == nil || ctx.Err() != nil {
+		if err := newTwo(t).Upkeep(ctx, driver.UpkeepOptions{Logger: quiet, Grace: -1}); err == nil || ctx.Err() != nil {
 			t.Errorf("Grace -1: error %v, after a minute: %v; want one at once", err, ctx.Err() != nil)
 		}
 		q := route(t, router.Routes{"*": missing{newFaulty()}, "clicks": newFaulty()}, router.Options{Logger: quiet})
 		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}); err == nil || ctx.Err() != nil {
+		if err := q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}); err == nil || ctx.Err() != nil {
 			t.Errorf("a home that is not set up: error %v, after a minute: %v; want one at once", err, ctx.Err() != nil)
 		}
 		var log bytes.Buffer
-		w := queue.Worker{Backend: q, Handler: done, Queues: []string{"clicks"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		w := engine.Worker{Backend: q, Handler: done, Queues: []string{"clicks"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 		if err := w.Run(ctx); err != nil || strings.Count(log.String(), "upkeep of the backend has ended") != 1 {
 			t.Errorf("a worker of clicks: error %v; want a record:\n%s", err, &log)
 		}
@@ -101,7 +103,7 @@ func TestArrivedBeforeStop(t *testing.T) {
 			q := route(t, router.Routes{"*": hoarding{home, c.took}, "clicks": clicks}, router.Options{Logger: quiet})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- q.Upkeep(ctx, queue.UpkeepOptions{Logger: quiet}) }()
+			go func() { ended <- q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}) }()
 			time.Sleep(10 * time.Second)
 			for i := range c.jobs {
 				commit(t, home.Queue, q, job("clicks", i))

@@ -7,18 +7,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // wakeInterval is how often a worker is woken for backends that cannot wake it.
 const wakeInterval = time.Second
 
-// Listen implements [queue.Waiter]. For a backend that cannot wake workers it calls wake each
+// Listen implements [driver.Waiter]. For a backend that cannot wake workers it calls wake each
 // second. It returns an error if none of the queues' backends can.
 func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
 	var listens []func(context.Context) error
 	for _, p := range q.queuesOf(queues) {
-		waiter, ok := queue.As[queue.Waiter](p.Queue)
+		waiter, ok := driver.As[driver.Waiter](p.Queue)
 		listens = append(listens, func(ctx context.Context) error {
 			if !ok {
 				return errNotTold
@@ -29,10 +29,10 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 	return listenAll(ctx, listens, wake)
 }
 
-// CheckListen implements [queue.ListenChecker]: it returns the errors of all backends.
+// CheckListen implements [driver.ListenChecker]: it returns the errors of all backends.
 func (q *Queue) CheckListen(worker string) error {
 	var errs []error
-	for _, t := range having[queue.ListenChecker](q) {
+	for _, t := range having[driver.ListenChecker](q) {
 		errs = append(errs, t.can.CheckListen(worker))
 	}
 	return errors.Join(errs...)
@@ -91,7 +91,7 @@ func listenAll(ctx context.Context, listens []func(context.Context) error, inste
 	}
 }
 
-// Sleep implements [queue.Waiter]. It asks the backends of the queues at once. For one that fails
+// Sleep implements [driver.Waiter]. It asks the backends of the queues at once. For one that fails
 // it asks to be called again after a second.
 func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	next = -1
@@ -99,7 +99,7 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 	var errs []error
 	asked := q.queuesOf(queues)
 	atOnce(asked, func(r run) {
-		waiter, ok := queue.As[queue.Waiter](r.Queue)
+		waiter, ok := driver.As[driver.Waiter](r.Queue)
 		if !ok {
 			return
 		}
@@ -122,11 +122,11 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 	return next, nil
 }
 
-// ListenCancels implements [queue.Canceller].
+// ListenCancels implements [driver.Canceller].
 func (q *Queue) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
 	var listens []func(context.Context) error
 	for _, t := range q.targets {
-		canceller, ok := queue.As[queue.Canceller](t.Queue)
+		canceller, ok := driver.As[driver.Canceller](t.Queue)
 		listens = append(listens, func(ctx context.Context) error {
 			if !ok {
 				return errNotTold

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/router"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -21,7 +22,7 @@ func (q two) work(t *testing.T, handle queue.HandlerFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- queue.Worker{Backend: q, Queues: []string{"mail", "clicks"}, Handler: handle, Logger: quiet, Observe: observe}.Run(ctx)
+		ended <- engine.Worker{Backend: q, Queues: []string{"mail", "clicks"}, Handler: handle, Logger: quiet, Observe: observe}.Run(ctx)
 	}()
 	return func() {
 		cancel()
@@ -127,7 +128,7 @@ func TestDeaths(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var dead []int64
-		err := queue.Worker{
+		err := engine.Worker{
 			Backend: q, Queues: []string{"clicks"}, Logger: quiet,
 			Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }),
 			OnDead:  func(_ context.Context, j *queue.Job, _ error) { dead = append(dead, j.ID) },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -79,7 +80,7 @@ func BenchmarkDrain(b *testing.B) {
 		})
 		b.ReportAllocs()
 		b.ResetTimer()
-		if err := (queue.Worker{Backend: q, Handler: handler, Concurrency: 100, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
+		if err := (engine.Worker{Backend: q, Handler: handler, Concurrency: 100, Logger: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
 			b.Fatal(err)
 		}
 	})

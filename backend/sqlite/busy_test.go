@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -271,7 +272,7 @@ func TestOneConnection(t *testing.T) {
 		done := make(chan struct{}, 100)
 		handler := queue.HandlerFunc(func(context.Context, *queue.Job) error { done <- struct{}{}; return nil })
 		ended := make(chan error, 1)
-		go func() { ended <- queue.Worker{Backend: q, Handler: handler, Poll: time.Hour}.Run(ctx) }()
+		go func() { ended <- engine.Worker{Backend: q, Handler: handler, Poll: time.Hour}.Run(ctx) }()
 		for range 20 {
 			tx := begin(t, db)
 			if err := q.Enqueue(ctx, tx, &queue.Job{Kind: "test"}); err != nil {
@@ -333,7 +334,7 @@ func besideBusyWorker(t testing.TB, driver string, n int) (took []time.Duration)
 		return queue.Snooze(0) // there is no end of jobs
 	})
 	ended := make(chan error, 1)
-	go func() { ended <- queue.Worker{Backend: q, Handler: handler, Concurrency: 100}.Run(ctx) }()
+	go func() { ended <- engine.Worker{Backend: q, Handler: handler, Concurrency: 100}.Run(ctx) }()
 	for range n {
 		<-another // so that it is the worker that is busy
 		from := time.Now()

@@ -23,7 +23,7 @@ type canceller struct {
 	signal         chan struct{} // holds one signal: there are ids
 }
 
-// ListenCancels implements [queue.Canceller]. It holds no connection.
+// ListenCancels implements [driver.Canceller]. It holds no connection.
 func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
 	c := &canceller{prefix: b.options.Prefix, worker: worker, signal: make(chan struct{}, 1)}
 	b.file.addCanceller(c)

@@ -28,7 +28,7 @@ func Check(ctx context.Context, db *sql.DB, o Options) error {
 	return nil
 }
 
-// Check implements [queue.Checker] as the function [Check] does. It also returns an error if the
+// Check implements [driver.Checker] as the function [Check] does. It also returns an error if the
 // file at the path is not the one that was opened.
 func (b *Backend) Check(ctx context.Context) error {
 	err := b.id.check()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -29,7 +30,7 @@ func TestNotSetUp(t *testing.T) {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)
 		}
-		worker := queue.Worker{Backend: q, Handler: queue.HandlerFunc(nil), Grace: 1}
+		worker := engine.Worker{Backend: q, Handler: queue.HandlerFunc(nil), Grace: 1}
 		wantSetupError(t, "Run", worker.Run(t.Context()), "run sqlite.Migrate")
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -123,7 +124,7 @@ func work(ctx context.Context, db *sql.DB, q *sqlite.Backend, lease time.Duratio
 		return err
 	})
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return queue.Worker{Backend: q, Handler: handler, Concurrency: 4, Lease: lease, Logger: log}.Run(ctx)
+	return engine.Worker{Backend: q, Handler: handler, Concurrency: 4, Lease: lease, Logger: log}.Run(ctx)
 }
 
 // doze sleeps as a worker does, and says when it sleeps and when it is woken.

@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // operationExtend is the operation that writes before all others that wait.
@@ -209,7 +210,7 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 // each claim that the jobs come from. It waits while another transaction has the write lock, even
 // if that transaction has changed other rows: SQLite locks the whole file.
 func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
-	if err := queue.CheckLease(lease); err != nil {
+	if err := driver.CheckLease(lease); err != nil {
 		return nil, nil, fmt.Errorf("sqlite: extend: %w", err)
 	}
 	if slices.Contains(jobs, nil) {
@@ -254,11 +255,11 @@ func extendClaim(ctx context.Context, db queue.DB, query string, args ...any) (h
 	return held, asked, err
 }
 
-// Reassign implements [queue.Reassigner] with sql/reassign.sql: in one transaction, one statement
+// Reassign implements [driver.Reassigner] with sql/reassign.sql: in one transaction, one statement
 // for each claim that the jobs come from, and each worker that is to hold some of them.
 func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue.Job) (left []*queue.Job, err error) {
 	const operation = "reassign"
-	if err := queue.CheckReassign(workers, jobs); err != nil {
+	if err := driver.CheckReassign(workers, jobs); err != nil {
 		return nil, fmt.Errorf("sqlite: %s: %w", operation, err)
 	}
 	if len(jobs) == 0 {
@@ -290,7 +291,7 @@ func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue
 	return left, nil
 }
 
-// Reclaim implements [queue.Reclaimer] with sql/reclaim.sql. If no lease has expired, it only
+// Reclaim implements [driver.Reclaimer] with sql/reclaim.sql. If no lease has expired, it only
 // reads. Package clockwatch says what a jump of this machine's clock does.
 func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, err error) {
 	if limit < 1 {

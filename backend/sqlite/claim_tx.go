@@ -17,7 +17,7 @@ import (
 // transaction is the name of the worker that holds a job of ClaimTx while the job is settled.
 const transaction = "transaction"
 
-// ClaimTx implements [queue.TxClaimer]. From then on the transaction has the file's write lock, so
+// ClaimTx implements [driver.TxClaimer]. From then on the transaction has the file's write lock, so
 // no other transaction writes until it ends, and a second ClaimTx waits. If completed jobs are not
 // kept, the next Prune removes the job. Pass the same tx to Settle: with another handle of the same
 // transaction it reports the job as lost.

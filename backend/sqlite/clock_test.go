@@ -10,10 +10,11 @@ import (
 
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // wantReclaimed reclaims, and demands the jobs.
-func wantReclaimed(t *testing.T, q queue.Reclaimer, when string, want ...int64) {
+func wantReclaimed(t *testing.T, q driver.Reclaimer, when string, want ...int64) {
 	t.Helper()
 	got, err := q.Reclaim(t.Context(), 10)
 	if err != nil {

@@ -142,7 +142,7 @@ func (b *Backend) choose(ctx context.Context, db queue.DB, c change) ([]int64, e
 	return ids, err
 }
 
-// Cancel implements [queue.Canceller] with sql/choose.sql and sql/cancel.sql.
+// Cancel implements [driver.Canceller] with sql/choose.sql and sql/cancel.sql.
 func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
 	if err := which.Check(statuses...); err != nil {
@@ -179,7 +179,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n
 	})
 }
 
-// Redrive implements [queue.Redriver] with sql/choose.sql and sql/redrive.sql.
+// Redrive implements [driver.Redriver] with sql/choose.sql and sql/redrive.sql.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, fmt.Errorf("sqlite: redrive: %w", err)
@@ -187,7 +187,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (
 	return b.changeWaiting(ctx, db, change{operation: "redrive", which: which, statuses: which.Of(queue.StatusDead)}, b.sql.redrive)
 }
 
-// Edit implements [queue.Editor] with sql/choose.sql and sql/edit.sql.
+// Edit implements [driver.Editor] with sql/choose.sql and sql/edit.sql.
 func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
 	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
@@ -207,7 +207,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c qu
 		c.RunNow, due, c.Priority, payload, sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts))
 }
 
-// Delete implements [queue.Deleter] with sql/choose.sql, sql/choose_ended.sql, sql/delete.sql and
+// Delete implements [driver.Deleter] with sql/choose.sql, sql/choose_ended.sql, sql/delete.sql and
 // sql/remove_results.sql.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
 	statuses := []queue.Status{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -20,7 +21,7 @@ func TestCancelElsewhere(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- queue.Worker{Backend: q, Handler: queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+			done <- engine.Worker{Backend: q, Handler: queue.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
 				close(began)
 				<-ctx.Done()
 				ended <- time.Now()

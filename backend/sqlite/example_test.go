@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -71,7 +72,7 @@ func Example() {
 		stop()
 		return nil
 	})
-	if err := (queue.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output: welcome, user 42

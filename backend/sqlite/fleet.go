@@ -9,19 +9,20 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// ReportWorkers implements [queue.Fleet] with sql/report_worker.sql, and [queue.Statistician] with
-// sql/write_stats.sql. It writes, and so takes its turn like any other call.
-func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerReport) error {
+// ReportWorkers implements [driver.Fleet] with sql/report_worker.sql, and [driver.Statistician]
+// with sql/write_stats.sql. It writes, and so takes its turn like any other call.
+func (b *Backend) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
 	const operation = "report workers"
-	if err := queue.CheckReports(reports...); err != nil {
+	if err := driver.CheckReports(reports...); err != nil {
 		return fmt.Errorf("sqlite: %s: %w", operation, err)
 	}
 	if len(reports) == 0 {
 		return nil
 	}
-	var stats []queue.MinuteStats
+	var stats []driver.MinuteStats
 	for _, r := range reports {
 		stats = append(stats, r.Stats...)
 	}
@@ -37,7 +38,7 @@ func (b *Backend) ReportWorkers(ctx context.Context, reports ...queue.WorkerRepo
 }
 
 // reportWorker records a report, but for its Stats, in the transaction db.
-func (b *Backend) reportWorker(ctx context.Context, db queue.DB, at int64, r queue.WorkerReport) error {
+func (b *Backend) reportWorker(ctx context.Context, db queue.DB, at int64, r driver.WorkerReport) error {
 	if r.Stopped {
 		_, err := exec(ctx, db, b.sql.removeWorker, r.Name)
 		return err
@@ -58,7 +59,7 @@ func ago(at int64, age time.Duration) any {
 	return at - sqlkit.Microseconds(age)
 }
 
-// Workers implements [queue.Fleet] with sql/workers.sql.
+// Workers implements [driver.Fleet] with sql/workers.sql.
 func (b *Backend) Workers(ctx context.Context) (all []queue.WorkerRecord, err error) {
 	err = b.read(ctx, "list workers", func(db queue.DB) error {
 		all = nil
@@ -80,10 +81,10 @@ func (b *Backend) Workers(ctx context.Context) (all []queue.WorkerRecord, err er
 	return all, err
 }
 
-// Runs implements [queue.Fleet] with sql/runs.sql.
+// Runs implements [driver.Fleet] with sql/runs.sql.
 func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []queue.Run, err error) {
 	const operation = "list runs"
-	if err := queue.CheckRuns(most, workers); err != nil {
+	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, fmt.Errorf("sqlite: %s: %w", operation, err)
 	}
 	var names any

@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // BenchmarkReport is one report of a worker that has run jobs of so many kinds since the last one:
@@ -15,15 +16,15 @@ func BenchmarkReport(b *testing.B) {
 	for _, processes := range []int{1, 8} {
 		for _, kinds := range []int{0, 40, 500} {
 			b.Run(fmt.Sprintf("processes=%d/kinds=%d", processes, kinds), func(b *testing.B) {
-				driver := drivers[0]
-				db, q := fresh(b, driver, sqlite.Options{})
+				d := drivers[0]
+				db, q := fresh(b, d, sqlite.Options{})
 				path := value[string](b, db, `SELECT file FROM pragma_database_list WHERE name = 'main'`)
 				for i := range processes - 1 {
-					defer start(b, "churner", driver, path, fmt.Sprint("churner", i)).stop(b)
+					defer start(b, "churner", d, path, fmt.Sprint("churner", i)).stop(b)
 				}
-				r := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 100}}
+				r := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 100}}
 				for i := range kinds {
-					r.Stats = append(r.Stats, queue.MinuteStats{Queue: "default", Kind: fmt.Sprint("kind", i), Stats: queue.Stats{
+					r.Stats = append(r.Stats, driver.MinuteStats{Queue: "default", Kind: fmt.Sprint("kind", i), Stats: queue.Stats{
 						Done: 1000, Ran: time.Minute, Waited: time.Hour,
 						RunTimes: queue.Histogram{100, 800, 100}, WaitTimes: queue.Histogram{0, 0, 0, 0, 0, 0, 300, 300, 300, 100},
 					}})

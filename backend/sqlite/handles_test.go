@@ -15,6 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestConformanceOfSeveral runs the suite over three handles of one file, as three processes have
@@ -88,7 +89,7 @@ func (s *several) Job(ctx context.Context, id int64) (queue.Record, bool, error)
 	return s.one().Job(ctx, id)
 }
 
-func (s *several) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+func (s *several) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	return s.one().Backlogs(ctx)
 }
 

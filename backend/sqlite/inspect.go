@@ -25,7 +25,7 @@ const (
 	maxOther   = 100_000
 )
 
-// Counts implements [queue.Inspector]. It counts a short table exactly, with sql/count_all.sql. In
+// Counts implements [driver.Inspector]. It counts a short table exactly, with sql/count_all.sql. In
 // a longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000 of
 // each other status but completed. sql/count_sample.sql estimates the rest from a sample.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
@@ -109,7 +109,7 @@ func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (c
 	return counts, err
 }
 
-// Jobs implements [queue.Inspector] with sql/list.sql, or with sql/list_pending.sql for a filter
+// Jobs implements [driver.Inspector] with sql/list.sql, or with sql/list_pending.sql for a filter
 // that has an index, if few jobs have the status, or if it chooses by the status alone.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 	f, err = f.Checked()
@@ -191,7 +191,7 @@ func microsOrNull(t time.Time) any {
 	return sqlkit.Bound(t).UnixMicro()
 }
 
-// Job implements [queue.Inspector] with sql/job.sql.
+// Job implements [driver.Inspector] with sql/job.sql.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
 	var records []queue.Record
 	err = b.read(ctx, "look", func(db queue.DB) error {

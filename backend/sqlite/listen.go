@@ -38,7 +38,7 @@ type sleeper struct {
 	woken, pauseChanged chan struct{} // hold one signal each: to wake up, and to read pause again
 }
 
-// Listen implements [queue.Waiter]. It wakes the worker at once after an Enqueue on the backend's
+// Listen implements [driver.Waiter]. It wakes the worker at once after an Enqueue on the backend's
 // own handle in this process. After any other commit that enqueues, in this process or another, it
 // wakes the worker after 20 ms on average, and after little more than 40 ms at most. Listen holds
 // no connection.
@@ -62,7 +62,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 	}
 }
 
-// Sleep implements [queue.Waiter] with sql/sleep.sql.
+// Sleep implements [driver.Waiter] with sql/sleep.sql.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	sleepers := b.file.fallAsleep(b.options.Prefix, worker, queues)
 	at, question := now(), b.ticks.Ask()

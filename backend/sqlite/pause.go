@@ -7,20 +7,21 @@ import (
 	"fmt"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// PauseKinds implements [queue.Pauser].
+// PauseKinds implements [driver.Pauser].
 func (b *Backend) PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error {
 	return b.changePauses(ctx, db, kinds, b.sql.pauseKind)
 }
 
-// ResumeKinds implements [queue.Pauser].
+// ResumeKinds implements [driver.Pauser].
 func (b *Backend) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error {
 	return b.changePauses(ctx, db, kinds, b.sql.resumeKind)
 }
 
 func (b *Backend) changePauses(ctx context.Context, db queue.DB, kinds []string, query string) error {
-	if err := queue.CheckKinds(kinds); err != nil {
+	if err := driver.CheckKinds(kinds); err != nil {
 		return fmt.Errorf("sqlite: pause: %w", err)
 	}
 	return b.onHandle(ctx, "pause", db, func(ctx context.Context, db queue.DB) error {
@@ -29,7 +30,7 @@ func (b *Backend) changePauses(ctx context.Context, db queue.DB, kinds []string,
 	})
 }
 
-// PausedKinds implements [queue.Pauser].
+// PausedKinds implements [driver.Pauser].
 func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
 	err = b.read(ctx, "paused kinds", func(db queue.DB) error {
 		kinds = nil
@@ -47,6 +48,6 @@ func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
 // kinds every few seconds.
 var errNoNotice = errors.New("sqlite: paused kinds are not notified")
 
-// ListenPauses implements [queue.Pauser]. It returns an error: workers read the paused kinds every
+// ListenPauses implements [driver.Pauser]. It returns an error: workers read the paused kinds every
 // five seconds.
 func (b *Backend) ListenPauses(context.Context, func()) error { return errNoNotice }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Reserve implements [queue.Pooled]. Handlers whose transactions take turns hold one connection at
+// Reserve implements [driver.Pooled]. Handlers whose transactions take turns hold one connection at
 // a time, however many handlers there are. If the pool has only one connection, the handlers and
 // the backend's calls take turns to use it. So at least one is always left.
 func (b *Backend) Reserve(n int, dbs ...*sql.DB) (left int, release func()) {

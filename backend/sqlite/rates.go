@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// RateWaits implements [queue.RateTeller] with sql/rules.sql and sql/bucket.sql.
+// RateWaits implements [driver.RateTeller] with sql/rules.sql and sql/bucket.sql.
 func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) (waits []queue.RateWait, err error) {
 	err = b.read(ctx, "tell of rates", func(db queue.DB) error {
 		rules, err := b.readRules(ctx, db)

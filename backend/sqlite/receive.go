@@ -8,11 +8,12 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Receive implements [queue.Receiver] with sql/remember_sources.sql, which tells the jobs that have
-// not been received before, the statements of Enqueue, and sql/keep_past.sql.
-func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (received int, err error) {
+// Receive implements [driver.Receiver] with sql/remember_sources.sql, which tells the jobs that
+// have not been received before, the statements of Enqueue, and sql/keep_past.sql.
+func (b *Backend) Receive(ctx context.Context, transfers ...driver.Transfer) (received int, err error) {
 	for i, t := range transfers {
 		if err := t.Check(b.options.MaxPayload); err != nil {
 			return 0, fmt.Errorf("sqlite: receive: job %d of %d: %w", i+1, len(transfers), err)
@@ -43,7 +44,7 @@ func (b *Backend) Receive(ctx context.Context, transfers ...queue.Transfer) (rec
 
 // rememberSources remembers the sources of transfers, and returns those that it did not remember
 // before. It also forgets some that are over.
-func (b *Backend) rememberSources(ctx context.Context, db queue.DB, transfers []queue.Transfer) (isFresh map[string]bool, err error) {
+func (b *Backend) rememberSources(ctx context.Context, db queue.DB, transfers []driver.Transfer) (isFresh map[string]bool, err error) {
 	names := make([]string, len(transfers))
 	isFresh = make(map[string]bool, len(transfers))
 	for i, t := range transfers {
@@ -58,7 +59,7 @@ func (b *Backend) rememberSources(ctx context.Context, db queue.DB, transfers []
 		err := rows.Scan(&name)
 		isFresh[name] = true
 		return err
-	}, b.sql.rememberSources, stringList(names), now+sqlkit.Microseconds(queue.TransferWindow), now)
+	}, b.sql.rememberSources, stringList(names), now+sqlkit.Microseconds(driver.TransferWindow), now)
 	return isFresh, err
 }
 

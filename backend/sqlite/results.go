@@ -61,7 +61,7 @@ func (b *Backend) keepOutputs(ctx context.Context, db queue.DB, outcomes []queue
 	return err
 }
 
-// KeepProgress implements [queue.ResultKeeper] with sql/keep_progress.sql.
+// KeepProgress implements [driver.ResultKeeper] with sql/keep_progress.sql.
 func (b *Backend) KeepProgress(ctx context.Context, progress ...queue.Progress) error {
 	for _, p := range progress {
 		if err := p.Check(); err != nil {
@@ -93,7 +93,7 @@ func (b *Backend) KeepProgress(ctx context.Context, progress ...queue.Progress) 
 	return err
 }
 
-// Result implements [queue.ResultKeeper] with sql/result.sql.
+// Result implements [driver.ResultKeeper] with sql/result.sql.
 func (b *Backend) Result(ctx context.Context, id int64) (r queue.Result, ok bool, err error) {
 	err = b.read(ctx, "read result", func(db queue.DB) error {
 		ok = false

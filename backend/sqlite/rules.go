@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // heldBackPoll is how often a sleeping worker looks again whether a limit still keeps jobs from
@@ -139,7 +140,7 @@ func (b *Backend) committedRules(ctx context.Context, db queue.DB, queues []stri
 	return b.rulesOf(ctx, db, version)
 }
 
-// SetRules implements [queue.Ruler] with sql/set_rule.sql and sql/remove_rule.sql.
+// SetRules implements [driver.Ruler] with sql/set_rule.sql and sql/remove_rule.sql.
 func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error {
 	rules, err := sqlkit.CheckedRules(rules)
 	if err != nil {
@@ -155,17 +156,17 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 	})
 }
 
-// PauseQueue implements [queue.Ruler] with sql/pause_rule.sql and sql/remove_rule.sql.
+// PauseQueue implements [driver.Ruler] with sql/pause_rule.sql and sql/remove_rule.sql.
 func (b *Backend) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := queue.CheckQueue(name); err != nil {
+	if err := driver.CheckQueue(name); err != nil {
 		return fmt.Errorf("sqlite: pause: %w", err)
 	}
 	return b.pauseRule(ctx, db, queue.Rule{Queue: name, Paused: paused})
 }
 
-// PauseGroup implements [queue.Ruler] with sql/pause_rule.sql and sql/remove_rule.sql.
+// PauseGroup implements [driver.Ruler] with sql/pause_rule.sql and sql/remove_rule.sql.
 func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := queue.CheckGroup(name, group); err != nil {
+	if err := driver.CheckGroup(name, group); err != nil {
 		return fmt.Errorf("sqlite: pause: %w", err)
 	}
 	return b.pauseRule(ctx, db, queue.Rule{Queue: name, Group: group, Paused: paused})
@@ -206,7 +207,7 @@ func (b *Backend) changeRules(
 	return err
 }
 
-// Rules implements [queue.Ruler] with sql/rules.sql.
+// Rules implements [driver.Ruler] with sql/rules.sql.
 func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
 	err = b.read(ctx, "list rules", func(db queue.DB) error {
 		rules, err = b.readRules(ctx, db)

@@ -12,11 +12,12 @@ import (
 	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
 	"github.com/errandhq/errand/internal/schedules"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// SetSchedules implements [queue.Scheduler] with sql/schedule_read.sql and sql/schedule_write.sql.
+// SetSchedules implements [driver.Scheduler] with sql/schedule_read.sql and sql/schedule_write.sql.
 func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.Schedule) error {
-	if err := queue.CheckSchedules(b.options.MaxPayload, list...); err != nil {
+	if err := driver.CheckSchedules(b.options.MaxPayload, list...); err != nil {
 		return fmt.Errorf("sqlite: set schedules: %w", err)
 	}
 	names, set := schedules.Set(list)
@@ -24,7 +25,7 @@ func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.S
 	return err
 }
 
-// DeclareSchedules implements [queue.ScheduleRunner].
+// DeclareSchedules implements [driver.ScheduleRunner].
 func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := d.Check(b.options.MaxPayload); err != nil {
 		return 0, fmt.Errorf("sqlite: declare schedules: %w", err)
@@ -33,25 +34,25 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 	return b.changeSchedules(ctx, "declare schedules", db, names, declare)
 }
 
-// PauseSchedules implements [queue.Scheduler].
+// PauseSchedules implements [driver.Scheduler].
 func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
-	if err := queue.CheckScheduleNames(names...); err != nil {
+	if err := driver.CheckScheduleNames(names...); err != nil {
 		return 0, fmt.Errorf("sqlite: pause schedules: %w", err)
 	}
 	names, pause := schedules.Pause(paused, names)
 	return b.changeSchedules(ctx, "pause schedules", db, names, pause)
 }
 
-// DeleteSchedules implements [queue.Scheduler].
+// DeleteSchedules implements [driver.Scheduler].
 func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
-	if err := queue.CheckScheduleNames(names...); err != nil {
+	if err := driver.CheckScheduleNames(names...); err != nil {
 		return 0, fmt.Errorf("sqlite: delete schedules: %w", err)
 	}
 	names, remove := schedules.Delete(names)
 	return b.changeSchedules(ctx, "delete schedules", db, names, remove)
 }
 
-// Schedules implements [queue.Scheduler]. A schedule whose job cannot be read has an empty Job.
+// Schedules implements [driver.Scheduler]. A schedule whose job cannot be read has an empty Job.
 func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err error) {
 	var rows []sqlkit.ScheduleRow
 	err = b.read(ctx, "schedules", func(db queue.DB) (err error) {
@@ -129,7 +130,7 @@ func (b *Backend) writeSchedules(ctx context.Context, db queue.DB, changes []sql
 	return written, nil
 }
 
-// FireSchedules implements [queue.ScheduleRunner]. It looks for the next tick with
+// FireSchedules implements [driver.ScheduleRunner]. It looks for the next tick with
 // sql/schedule_next.sql, which writes nothing, and fires one batch of what is due in one
 // transaction. A schedule that cannot be fired is left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {

@@ -11,13 +11,14 @@ import (
 	"github.com/errandhq/errand/backend/sqlite/internal/writelock"
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Backend is a queue in a SQLite database. It is safe for concurrent use. It owns goroutines and
 // connections only during a call. A call that gives up waiting for another process leaves one
 // goroutine behind until that process releases the file. Besides [queue.Queue] it implements every
-// optional interface of package queue except for [queue.Served], which is for backends without
-// tables, and [queue.DeathTeller], [queue.ListenChecker] and [queue.Upkeeper], which it does not
+// optional interface of package driver except for [driver.Served], which is for backends without
+// tables, and [driver.DeathTeller], [driver.ListenChecker] and [driver.Upkeeper], which it does not
 // need.
 type Backend struct {
 	db      *sql.DB
@@ -39,28 +40,28 @@ type Backend struct {
 
 var _ interface {
 	queue.Queue
-	queue.Waiter
-	queue.Checker
-	queue.Inspector
-	queue.Backlogger
-	queue.Redriver
-	queue.Canceller
-	queue.Editor
-	queue.Deleter
-	queue.Auditor
-	queue.Pauser
-	queue.Pruner
-	queue.Reclaimer
-	queue.TxClaimer
-	queue.Pooled
-	queue.TxBeginner
-	queue.Scheduler
-	queue.ScheduleRunner
-	queue.Ruler
-	queue.Fleet
-	queue.Tabled
-	queue.Statistician
-	queue.Receiver
+	driver.Waiter
+	driver.Checker
+	driver.Inspector
+	driver.Backlogger
+	driver.Redriver
+	driver.Canceller
+	driver.Editor
+	driver.Deleter
+	driver.Auditor
+	driver.Pauser
+	driver.Pruner
+	driver.Reclaimer
+	driver.TxClaimer
+	driver.Pooled
+	driver.TxBeginner
+	driver.Scheduler
+	driver.ScheduleRunner
+	driver.Ruler
+	driver.Fleet
+	driver.Tabled
+	driver.Statistician
+	driver.Receiver
 } = (*Backend)(nil)
 
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.
@@ -154,9 +155,9 @@ func wrap(ctx context.Context, operation string, err error) error {
 // now plus at least one microsecond.
 func now() int64 { return time.Now().UnixMicro() }
 
-// Tables implements [queue.Tabled].
-func (b *Backend) Tables() queue.Tables {
-	return queue.Tables{
+// Tables implements [driver.Tabled].
+func (b *Backend) Tables() driver.Tables {
+	return driver.Tables{
 		DB: b.db, Dialect: "sqlite", Schema: b.options.Prefix, Retention: b.options.Retention,
 		Version: lastVersion(),
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/backend/internal/stats"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // addStats adds the statistics of reports to those of their minutes, in the transaction db. It
 // reads each minute once.
-func (b *Backend) addStats(ctx context.Context, db queue.DB, at int64, all []queue.MinuteStats) error {
+func (b *Backend) addStats(ctx context.Context, db queue.DB, at int64, all []driver.MinuteStats) error {
 	type key struct {
 		minute      int64
 		queue, kind string
@@ -70,7 +71,7 @@ func (b *Backend) queryStats(ctx context.Context, db queue.DB, add func(queue.St
 	}, b.sql.stats, sqlkit.OrNull(name), sqlkit.OrNull(kind), from, before)
 }
 
-// Stats implements [queue.Statistician] with sql/stats.sql.
+// Stats implements [driver.Statistician] with sql/stats.sql.
 func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {
 	const operation = "statistics"
 	if err := f.Check(); err != nil {

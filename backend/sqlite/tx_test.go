@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
@@ -53,7 +54,7 @@ func TestTxKeepsLeases(t *testing.T) {
 				return err
 			})
 		}
-		err := queue.Worker{
+		err := engine.Worker{
 			Backend: q, Handler: queue.Chain(mux, counting, middleware.Tx(db, q, middleware.TxOptions{})),
 			Lease: 5 * work, Logger: slog.New(slog.DiscardHandler),
 		}.Run(ctx)
@@ -90,7 +91,7 @@ func TestTxLeavesRoom(t *testing.T) {
 		}))
 		ended := make(chan error, 1)
 		go func() {
-			ended <- queue.Worker{Backend: q, Handler: handler, Grace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
+			ended <- engine.Worker{Backend: q, Handler: handler, Grace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}.Run(ctx)
 		}()
 		<-started
 		for role, want := range map[string]string{"seller": "sold", "migrator": "migrated"} {

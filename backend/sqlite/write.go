@@ -70,7 +70,7 @@ func transact(ctx context.Context, conn *sql.Conn, hot hotStatements, f func(ctx
 	return nil
 }
 
-// BeginTx implements [queue.TxBeginner]; db may be nil for the backend's own handle. With the
+// BeginTx implements [driver.TxBeginner]; db may be nil for the backend's own handle. With the
 // parameters of [DSN] the transaction has the write lock from its beginning. Until end is called,
 // the other writers of this process and of other processes wait for their turn, and do not try the
 // lock again and again. In this process a waiting Extend has the next turn.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // outcome is what an operation tells.
@@ -68,7 +69,7 @@ exactly those jobs, and none that come later. Without a terminal give --yes and
 }
 
 func (a *app) operate(ctx context.Context, d *dburl.Database, op *operation, s selection) error {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (a *app) report(op *operation, o outcome) error {
 }
 
 // operateNamed acts on the jobs with the given IDs, and tells of each that it cannot act on.
-func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector queue.Inspector, op *operation, s selection) error {
+func (a *app) operateNamed(ctx context.Context, d *dburl.Database, inspector driver.Inspector, op *operation, s selection) error {
 	var jobs []queue.Record
 	missing, refused := 0, 0
 	err := a.step(ctx, d, func(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // app is one run of the program: its streams and its global flags.
@@ -234,7 +235,7 @@ func (a *app) accept() error {
 
 // need returns the queue's capability T.
 func need[T any](d *dburl.Database) (T, error) {
-	t, ok := queue.As[T](d.Queue)
+	t, ok := driver.As[T](d.Queue)
 	if !ok {
 		return t, refusedf("%s cannot do that: it is no %v", d.Description, reflect.TypeFor[T]())
 	}

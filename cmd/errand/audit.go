@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // audited adds the flag --reason to a command whose action is written to the audit log.
@@ -27,7 +28,7 @@ func (a *app) act(ctx context.Context, d *dburl.Database, entry queue.AuditEntry
 	if d.DB == nil {
 		return a.actAlone(ctx, d, entry, action)
 	}
-	auditor, err := need[queue.Auditor](d)
+	auditor, err := need[driver.Auditor](d)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (a *app) actAlone(ctx context.Context, d *dburl.Database, entry queue.Audit
 		}
 		return err
 	}
-	if auditor, ok := queue.As[queue.Auditor](d.Queue); ok {
+	if auditor, ok := driver.As[driver.Auditor](d.Queue); ok {
 		return auditor.Audit(ctx, nil, entry)
 	}
 	if a.reason != "" {
@@ -77,7 +78,7 @@ const limitStatements = "SELECT set_config('lock_timeout', $1, true), set_config
 
 // begin begins a transaction that writes. end rolls it back, unless it was committed.
 func (a *app) begin(ctx context.Context, d *dburl.Database) (tx *sql.Tx, end func(), err error) {
-	if beginner, ok := queue.As[queue.TxBeginner](d.Queue); ok {
+	if beginner, ok := driver.As[driver.TxBeginner](d.Queue); ok {
 		return beginner.BeginTx(ctx, nil, nil)
 	}
 	tx, err = d.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -129,7 +130,7 @@ what it was meant for, how many it has changed, and the --reason.`,
 }
 
 func (a *app) audit(ctx context.Context, d *dburl.Database, f queue.AuditFilter) error {
-	auditor, ok := queue.As[queue.Auditor](d.Queue)
+	auditor, ok := driver.As[driver.Auditor](d.Queue)
 	if !ok {
 		return refusedf("%s has no audit log", d.Description)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/internal/shell"
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // completionTime is how long completion may ask the database. Tests that want its answer change it.
@@ -63,7 +63,7 @@ func (a *app) complete(cmd *cobra.Command, names func(context.Context, *dburl.Da
 // queueNames returns the queues that have jobs or rules.
 func queueNames(ctx context.Context, d *dburl.Database) ([]string, error) {
 	all := make(map[string]bool)
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func queueNames(ctx context.Context, d *dburl.Database) ([]string, error) {
 	for _, c := range counts {
 		all[c.Queue] = true
 	}
-	if ruler, ok := queue.As[queue.Ruler](d.Queue); ok {
+	if ruler, ok := driver.As[driver.Ruler](d.Queue); ok {
 		rules, err := ruler.Rules(ctx)
 		if err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func kindNames(ctx context.Context, d *dburl.Database) ([]string, error) {
 }
 
 func scheduleNames(ctx context.Context, d *dburl.Database) ([]string, error) {
-	scheduler, err := need[queue.Scheduler](d)
+	scheduler, err := need[driver.Scheduler](d)
 	if err != nil {
 		return nil, err
 	}

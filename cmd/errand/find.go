@@ -7,7 +7,7 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// lookup lists a page of jobs, as [queue.Inspector] does.
+// lookup lists a page of jobs, as [driver.Inspector] does.
 type lookup = func(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error)
 
 // find lists up to f.Limit jobs, from several pages if needed, but not from more than so many

@@ -16,6 +16,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func (a *app) jobsCommand() *cobra.Command {
@@ -145,7 +146,7 @@ other programs does.`,
 const maxWindows = 20
 
 func (a *app) listJobs(ctx context.Context, d *dburl.Database, f queue.Filter, payload bool) error {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return err
 	}

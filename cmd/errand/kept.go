@@ -6,6 +6,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // maxKept is how many jobs tellKept reads.
@@ -14,7 +15,7 @@ const maxKept = 1000
 // tellKept says why jobs stay as they are that an operation was for: live jobs have the keys of
 // those that were to be retried, or they have changed meanwhile. done is how many jobs it has
 // changed.
-func (a *app) tellKept(ctx context.Context, d *dburl.Database, inspector queue.Inspector, op *operation, jobs []queue.Record, done int) error {
+func (a *app) tellKept(ctx context.Context, d *dburl.Database, inspector driver.Inspector, op *operation, jobs []queue.Record, done int) error {
 	kept, told := len(jobs)-done, 0
 	if kept == 0 {
 		return nil
@@ -52,7 +53,7 @@ func staysText(n int) string {
 }
 
 // tellHolder says which live job has the key of a job that was to be retried, if one has.
-func (a *app) tellHolder(ctx context.Context, inspector queue.Inspector, chosen queue.Record) (isTold bool, err error) {
+func (a *app) tellHolder(ctx context.Context, inspector driver.Inspector, chosen queue.Record) (isTold bool, err error) {
 	r, ok, err := inspector.Job(ctx, chosen.ID)
 	if err != nil || !ok || r.Status != chosen.Status || r.Key == "" {
 		return false, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // kind is a kind among the jobs that were looked at.
@@ -67,7 +68,7 @@ const maxSeen = 1000
 // seenKinds looks at the newest jobs of each status, and returns their kinds and the paused ones.
 // atLeast are the statuses that more jobs have than it has looked at.
 func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, atLeast []queue.Status, err error) {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +91,7 @@ func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, atLeast []q
 			find(r.Kind).Seen[status]++
 		}
 	}
-	if pauser, ok := queue.As[queue.Pauser](d.Queue); ok {
+	if pauser, ok := driver.As[driver.Pauser](d.Queue); ok {
 		paused, err := pauser.PausedKinds(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -139,7 +140,7 @@ func yes(b bool) string {
 }
 
 func (a *app) pauseKinds(ctx context.Context, d *dburl.Database, names []string, paused, unseen bool) error {
-	pauser, err := need[queue.Pauser](d)
+	pauser, err := need[driver.Pauser](d)
 	if err != nil {
 		return err
 	}

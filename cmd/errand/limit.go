@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // rateFlag is the value of a flag that is a rate: JOBS, or JOBS/TIME.
@@ -197,7 +198,7 @@ type limited struct {
 var errRuleChanged = errors.New("the rule is being changed by others again and again, nothing was changed")
 
 func (a *app) limitQueue(ctx context.Context, d *dburl.Database, name string, l *limits) error {
-	ruler, err := need[queue.Ruler](d)
+	ruler, err := need[driver.Ruler](d)
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func (a *app) limitQueue(ctx context.Context, d *dburl.Database, name string, l 
 }
 
 // changeRule changes a rule, and begins anew if the rule was changed by others meanwhile.
-func (a *app) changeRule(ctx context.Context, d *dburl.Database, ruler queue.Ruler, name string, l *limits) (done limited, err error) {
+func (a *app) changeRule(ctx context.Context, d *dburl.Database, ruler driver.Ruler, name string, l *limits) (done limited, err error) {
 	for range 5 {
 		if done, err = a.tryChangeRule(ctx, d, ruler, name, l); !errors.Is(err, errRuleChanged) {
 			break
@@ -231,7 +232,7 @@ func (a *app) changeRule(ctx context.Context, d *dburl.Database, ruler queue.Rul
 // tryChangeRule reads a rule and writes it changed, in a transaction with its entry in the audit
 // log. It returns errRuleChanged, and changes nothing, if the rule was changed in between. Without
 // transactions, as on Redis, the last change wins.
-func (a *app) tryChangeRule(ctx context.Context, d *dburl.Database, ruler queue.Ruler, name string, l *limits) (limited, error) {
+func (a *app) tryChangeRule(ctx context.Context, d *dburl.Database, ruler driver.Ruler, name string, l *limits) (limited, error) {
 	before, err := ruleOf(ctx, ruler, name, l.set.Group)
 	if err != nil {
 		return limited{}, err
@@ -263,7 +264,7 @@ func (a *app) tryChangeRule(ctx context.Context, d *dburl.Database, ruler queue.
 }
 
 // ruleOf returns the rule of a queue, or of a group of it. If it has none, nothing is set in it.
-func ruleOf(ctx context.Context, ruler queue.Ruler, name, group string) (queue.Rule, error) {
+func ruleOf(ctx context.Context, ruler driver.Ruler, name, group string) (queue.Rule, error) {
 	rules, err := ruler.Rules(ctx)
 	for _, r := range rules {
 		if r.Queue == name && r.Group == group {

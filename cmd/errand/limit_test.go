@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // racing is a Ruler whose rule is changed by others after it was first read.
 type racing struct {
-	queue.Ruler
+	driver.Ruler
 	change func()
 }
 
@@ -34,7 +35,7 @@ func TestChangeRule(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			d := withJob(t, b.url(t, t.TempDir()))
-			ruler, _ := queue.As[queue.Ruler](d.Queue)
+			ruler, _ := driver.As[driver.Ruler](d.Queue)
 			race := &racing{ruler, func() {
 				rule := queue.Rule{Queue: queue.DefaultQueue, PerGroup: 7, Paused: true}
 				if err := ruler.SetRules(ctx, nil, rule, queue.Rule{Queue: queue.DefaultQueue, Group: "acme", Share: 2}); err != nil {
@@ -53,7 +54,7 @@ func TestChangeRule(t *testing.T) {
 			if got, err := ruleOf(ctx, ruler, queue.DefaultQueue, ""); err != nil || got != want {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}
-			auditor, _ := queue.As[queue.Auditor](d.Queue)
+			auditor, _ := driver.As[driver.Auditor](d.Queue)
 			if log, _, err := auditor.AuditLog(ctx, queue.AuditFilter{}); err != nil || len(log) != 1 || log[0].Selection != "queue=default rate=10/1m running=5" {
 				t.Errorf("got %+v, %v, want one entry", log, err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // step is a migration and whether it has run.
@@ -146,7 +147,7 @@ func (a *app) migrateRepair(ctx context.Context, d *dburl.Database, _ []string) 
 // auditRepair appends what a repair has moved to the audit log. The sequence of the log itself may
 // have been behind, so it follows the repair.
 func (a *app) auditRepair(ctx context.Context, d *dburl.Database, list []repaired) error {
-	auditor, ok := queue.As[queue.Auditor](d.Queue)
+	auditor, ok := driver.As[driver.Auditor](d.Queue)
 	if !ok {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Moving a queue.
@@ -17,8 +18,8 @@ import (
 //   - Rule: pending jobs first change to the queue of transit, in the old database, which no worker
 //     serves. From there a batch is received in the new one, which leaves out what it has received
 //     before, and then deleted. So what died halfway goes on with what is in transit.
-//   - Bounds: a move that died goes on within [queue.TransferWindow]. Jobs that run stay until they
-//     have ended or are pending again; held ones stay.
+//   - Bounds: a move that died goes on within [driver.TransferWindow]. Jobs that run stay until
+//     they have ended or are pending again; held ones stay.
 //   - Test: TestMoveCrashes, TestMoveBesideWorkers.
 
 // transitPrefix is what the names of queues in transit begin with.
@@ -31,10 +32,10 @@ const moveBatch = 200
 type mover struct {
 	name string
 	from interface {
-		queue.Inspector
-		queue.Deleter
+		driver.Inspector
+		driver.Deleter
 	}
-	to queue.Receiver
+	to driver.Receiver
 	// setAside gives chosen jobs of the old database to another queue there.
 	setAside func(ctx context.Context, which queue.Which, to string) (n int, err error)
 	// step runs one bounded step.
@@ -103,12 +104,12 @@ func (m *mover) send(ctx context.Context, ids []int64) error {
 	if err != nil || len(page) == 0 {
 		return err
 	}
-	transfers, sent := make([]queue.Transfer, len(page)), make([]int64, len(page))
+	transfers, sent := make([]driver.Transfer, len(page)), make([]int64, len(page))
 	for i, r := range page {
 		if r.Unreadable != nil {
 			return refusedf("job %d cannot be read, and stays in queue %s: %w", r.ID, m.transit(), r.Unreadable)
 		}
-		transfers[i], sent[i] = queue.Transfer{Source: m.sourceOf(r), Job: m.jobOf(r)}, r.ID
+		transfers[i], sent[i] = driver.Transfer{Source: m.sourceOf(r), Job: m.jobOf(r)}, r.ID
 	}
 	if _, err := m.to.Receive(ctx, transfers...); err != nil {
 		return fmt.Errorf("jobs %d to %d stay in queue %s: %w", sent[0], sent[len(sent)-1], m.transit(), err)

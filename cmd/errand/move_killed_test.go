@@ -14,7 +14,9 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestMoveKilled: a queue goes to another database and back, while it is worked off in both, by
@@ -129,7 +131,7 @@ func (m *moves) arrived(d *dburl.Database) (n int64) {
 
 func (m *moves) counts(d *dburl.Database) []queue.Count {
 	m.Helper()
-	inspector, _ := queue.As[queue.Inspector](d.Queue)
+	inspector, _ := driver.As[driver.Inspector](d.Queue)
 	counts, err := inspector.Counts(m.Context())
 	if err != nil {
 		m.Fatal(err)
@@ -157,7 +159,7 @@ func (m *moves) work(databases ...*dburl.Database) (end func()) {
 	var workers sync.WaitGroup
 	for _, d := range databases {
 		workers.Go(func() {
-			err := queue.Worker{
+			err := engine.Worker{
 				Backend: d.Queue, Queues: []string{"clicks"}, Concurrency: 2, Handler: queue.HandlerFunc(m.handle),
 				Logger: slog.New(slog.DiscardHandler),
 			}.Run(ctx)

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/memory"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 var errCut = errors.New("the connection is cut")
@@ -54,7 +56,7 @@ func (c *broken) Delete(ctx context.Context, db queue.DB, which queue.Which) (n 
 	return n, err
 }
 
-func (c *broken) Receive(ctx context.Context, transfers ...queue.Transfer) (n int, err error) {
+func (c *broken) Receive(ctx context.Context, transfers ...driver.Transfer) (n int, err error) {
 	err = c.do(func() (err error) {
 		n, err = c.Queue.Receive(ctx, transfers...)
 		return err
@@ -166,7 +168,7 @@ func TestMoveBesideWorkers(t *testing.T) {
 	var workers sync.WaitGroup
 	for _, q := range []*memory.Queue{from.Queue, to.Queue} {
 		workers.Go(func() {
-			err := queue.Worker{Backend: q, Queues: []string{"clicks"}, Concurrency: 2, Prefetch: -1, Handler: queue.HandlerFunc(
+			err := engine.Worker{Backend: q, Queues: []string{"clicks"}, Concurrency: 2, Prefetch: -1, Handler: queue.HandlerFunc(
 				func(_ context.Context, job *queue.Job) error {
 					time.Sleep(100 * time.Microsecond)
 					mu.Lock()

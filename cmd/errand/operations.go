@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // An operation changes jobs.
@@ -35,7 +36,7 @@ it is if a live job has its key; the answer then names that job.`,
 		name: "retry", past: "retried", usual: []queue.Status{queue.StatusDead}, needsKey: true,
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
-			redriver, err := need[queue.Redriver](d)
+			redriver, err := need[driver.Redriver](d)
 			if err != nil {
 				return 0, err
 			}
@@ -56,7 +57,7 @@ are asked to cancel them, which ends their handlers' contexts.`,
 		name: "cancel", past: "cancelled, or asked to end",
 		statuses: live, usual: live,
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
-			canceller, err := need[queue.Canceller](d)
+			canceller, err := need[driver.Canceller](d)
 			if err != nil {
 				return 0, err
 			}
@@ -85,7 +86,7 @@ held job becomes pending.`,
 		name: "reschedule", past: "rescheduled",
 		statuses: live[:2], usual: live[:2],
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
-			editor, err := need[queue.Editor](d)
+			editor, err := need[driver.Editor](d)
 			if err != nil {
 				return 0, err
 			}
@@ -113,7 +114,7 @@ on pending, held or completed ones.`,
 		name: "delete", past: "deleted", usual: []queue.Status{queue.StatusDead, queue.StatusCancelled},
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusPending, queue.StatusHeld, queue.StatusCompleted},
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
-			deleter, err := need[queue.Deleter](d)
+			deleter, err := need[driver.Deleter](d)
 			if err != nil {
 				return 0, err
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // queueState is a queue as errand queues list shows it.
@@ -59,7 +60,7 @@ func (a *app) listQueues(ctx context.Context, d *dburl.Database, _ []string) err
 
 // queueStates returns the queues that have jobs or rules, ordered by name.
 func queueStates(ctx context.Context, d *dburl.Database) ([]queueState, error) {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func queueStates(ctx context.Context, d *dburl.Database) ([]queueState, error) {
 			s.Estimated = append(s.Estimated, c.Status)
 		}
 	}
-	if backlogger, ok := queue.As[queue.Backlogger](d.Queue); ok {
+	if backlogger, ok := driver.As[driver.Backlogger](d.Queue); ok {
 		backlogs, err := backlogger.Backlogs(ctx)
 		if err != nil {
 			return nil, err
@@ -90,7 +91,7 @@ func queueStates(ctx context.Context, d *dburl.Database) ([]queueState, error) {
 			find(b.Queue).OldestDue = b.Age
 		}
 	}
-	if ruler, ok := queue.As[queue.Ruler](d.Queue); ok {
+	if ruler, ok := driver.As[driver.Ruler](d.Queue); ok {
 		rules, err := ruler.Rules(ctx)
 		if err != nil {
 			return nil, err
@@ -199,7 +200,7 @@ func (a *app) pauseQueueCommand(name, short string, paused bool) *cobra.Command 
 }
 
 func (a *app) pauseQueues(ctx context.Context, d *dburl.Database, names []string, group string, paused, unseen bool) error {
-	ruler, err := need[queue.Ruler](d)
+	ruler, err := need[driver.Ruler](d)
 	if err != nil {
 		return err
 	}

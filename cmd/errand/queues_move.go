@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // moveAction is the audit log's name for a step of a move.
@@ -52,7 +53,7 @@ Rules and schedules stay: set them in the new database.`,
 }
 
 func (a *app) moveQueue(ctx context.Context, d *dburl.Database, name, url string) error {
-	if err := queue.CheckQueue(transitPrefix + name); err != nil {
+	if err := driver.CheckQueue(transitPrefix + name); err != nil {
 		return err
 	}
 	target, err := dial(ctx, url, dburl.Options{
@@ -76,8 +77,8 @@ func (a *app) moveQueue(ctx context.Context, d *dburl.Database, name, url string
 // newMover returns what moves the queue.
 func (a *app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 	from, err := need[interface {
-		queue.Inspector
-		queue.Deleter
+		driver.Inspector
+		driver.Deleter
 	}](d)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (a *app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 	if err != nil {
 		return nil, err
 	}
-	receiver, err := need[queue.Receiver](target)
+	receiver, err := need[driver.Receiver](target)
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +113,12 @@ type aside interface {
 
 // changeQueue returns what gives pending jobs to another queue.
 func changeQueue(d *dburl.Database) (func(ctx context.Context, db queue.DB, which queue.Which, to string) (int, error), error) {
-	if q, ok := queue.As[aside](d.Queue); ok {
+	if q, ok := driver.As[aside](d.Queue); ok {
 		return func(ctx context.Context, _ queue.DB, which queue.Which, to string) (int, error) {
 			return q.SetAside(ctx, which, to)
 		}, nil
 	}
-	editor, err := need[queue.Editor](d)
+	editor, err := need[driver.Editor](d)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (a *app) beginMove(ctx context.Context, d, target *dburl.Database, name str
 	}); err != nil {
 		return err
 	}
-	auditor, ok := queue.As[queue.Auditor](target.Queue)
+	auditor, ok := driver.As[driver.Auditor](target.Queue)
 	if !ok {
 		return a.checkOther(ctx, d, target, name)
 	}
@@ -155,11 +156,11 @@ func (a *app) beginMove(ctx context.Context, d, target *dburl.Database, name str
 // checkOther returns an error if the new database has a job that the old one has: then they are
 // one.
 func (a *app) checkOther(ctx context.Context, d, target *dburl.Database, name string) error {
-	from, err := need[queue.Inspector](d)
+	from, err := need[driver.Inspector](d)
 	if err != nil {
 		return err
 	}
-	to, err := need[queue.Inspector](target)
+	to, err := need[driver.Inspector](target)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (a *app) checkOther(ctx context.Context, d, target *dburl.Database, name st
 // checkOrderedMove returns an error if ordered jobs may overtake others on the way.
 func (a *app) checkOrderedMove(ctx context.Context, d, target *dburl.Database, name string) error {
 	for _, one := range []*dburl.Database{d, target} {
-		ruler, err := need[queue.Ruler](one)
+		ruler, err := need[driver.Ruler](one)
 		if err != nil {
 			return err
 		}
@@ -206,7 +207,7 @@ func (a *app) checkOrderedMove(ctx context.Context, d, target *dburl.Database, n
 
 // liveJobs returns how many jobs of a queue have each status.
 func liveJobs(ctx context.Context, d *dburl.Database, name string) (map[queue.Status]int64, error) {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return nil, err
 	}

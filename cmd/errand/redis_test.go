@@ -20,8 +20,10 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // redisURL returns the URL of a namespace that nothing has used, on one node.
@@ -91,7 +93,7 @@ func startWorker(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	w := queue.Worker{Backend: d.Queue, Handler: mux, Name: args[0], Queues: []string{args[1]}, Logger: slog.New(slog.DiscardHandler)}
+	w := engine.Worker{Backend: d.Queue, Handler: mux, Name: args[0], Queues: []string{args[1]}, Logger: slog.New(slog.DiscardHandler)}
 	go func() { ended <- w.Run(ctx) }()
 	ts.Defer(func() {
 		stop()
@@ -285,7 +287,7 @@ func pendingClicks(t *testing.T, d *dburl.Database) int {
 // movedJobs returns the jobs by their payloads. Each of them is there once.
 func movedJobs(t *testing.T, d *dburl.Database, want int) map[string]queue.Record {
 	t.Helper()
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		t.Fatal(err)
 	}

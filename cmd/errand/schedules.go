@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func (a *app) schedulesCommand() *cobra.Command {
@@ -32,7 +33,7 @@ func (a *app) schedulesCommand() *cobra.Command {
 }
 
 func (a *app) listSchedules(ctx context.Context, d *dburl.Database, payload bool) error {
-	scheduler, err := need[queue.Scheduler](d)
+	scheduler, err := need[driver.Scheduler](d)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (a *app) pauseScheduleCommand(name, short string, paused bool) *cobra.Comma
 }
 
 func (a *app) pauseSchedules(ctx context.Context, d *dburl.Database, names []string, paused bool) error {
-	scheduler, err := need[queue.Scheduler](d)
+	scheduler, err := need[driver.Scheduler](d)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // seed fills the script's database: seed life|hostile|below|behind
@@ -49,7 +50,7 @@ func seedLife(ctx context.Context, d *dburl.Database) error {
 			return err
 		}
 	}
-	canceller, _ := queue.As[queue.Canceller](d.Queue)
+	canceller, _ := driver.As[driver.Canceller](d.Queue)
 	if _, err := canceller.Cancel(ctx, nil, queue.Which{IDs: []int64{3}}); err != nil {
 		return err
 	}
@@ -99,11 +100,11 @@ func seedHostile(ctx context.Context, d *dburl.Database) error {
 			return err
 		}
 	}
-	ruler, _ := queue.As[queue.Ruler](d.Queue)
+	ruler, _ := driver.As[driver.Ruler](d.Queue)
 	if err := ruler.SetRules(ctx, nil, queue.Rule{Queue: "limited", Running: 5}, queue.Rule{Queue: "limited", Group: evil, PerGroup: 2, Paused: true}); err != nil {
 		return err
 	}
-	scheduler, _ := queue.As[queue.Scheduler](d.Queue)
+	scheduler, _ := driver.As[driver.Scheduler](d.Queue)
 	nightly := queue.Schedule{Name: "nightly", Spec: "0 3 * * *", Job: &queue.Job{Kind: "report", Payload: value, Key: evil, Group: evil}}
 	if err := scheduler.SetSchedules(ctx, nil, nightly); err != nil {
 		return err

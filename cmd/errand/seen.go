@@ -6,6 +6,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const unseenQueue = "also a queue or group that no job, rule, schedule or live worker has"
@@ -14,7 +15,7 @@ const unseenQueue = "also a queue or group that no job, rule, schedule or live w
 // or whose group no job or rule of it has: the name may be misspelt. With unseen it only says so.
 func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queueState, names []string, group string, unseen bool) error {
 	for _, name := range names {
-		if err := queue.CheckQueue(name); err != nil {
+		if err := driver.CheckQueue(name); err != nil {
 			return err
 		}
 	}
@@ -40,7 +41,7 @@ func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queue
 // checkKinds is checkQueues for kinds. If there are more jobs than it has looked at, an older one
 // may have a kind: then it says so and returns no error.
 func (a *app) checkKinds(ctx context.Context, d *dburl.Database, names []string, unseen bool) error {
-	if err := queue.CheckKinds(names); err != nil {
+	if err := driver.CheckKinds(names); err != nil {
 		return err
 	}
 	seen, err := planned(ctx, d, func(w queue.WorkerRecord) []string { return w.Kinds }, func(j *queue.Job) string { return j.Kind })
@@ -116,7 +117,7 @@ func (a *app) checkGroup(ctx context.Context, d *dburl.Database, states []queueS
 
 // newestGroups returns the groups of the newest jobs of a queue.
 func newestGroups(ctx context.Context, d *dburl.Database, name string) (groups []string, err error) {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func newestGroups(ctx context.Context, d *dburl.Database, name string) (groups [
 // lookForJob looks for a job that matches. isSure is false if there are more jobs than it has
 // looked at.
 func lookForJob(ctx context.Context, d *dburl.Database, f queue.Filter) (isFound, isSure bool, err error) {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return false, false, err
 	}
@@ -145,7 +146,7 @@ func lookForJob(ctx context.Context, d *dburl.Database, f queue.Filter) (isFound
 // planned returns the names that live workers serve and schedules enqueue, as far as the role may
 // see them.
 func planned(ctx context.Context, d *dburl.Database, served func(queue.WorkerRecord) []string, ticked func(*queue.Job) string) (names []string, err error) {
-	if fleet, ok := queue.As[queue.Fleet](d.Queue); ok {
+	if fleet, ok := driver.As[driver.Fleet](d.Queue); ok {
 		workers, err := fleet.Workers(ctx)
 		if err != nil && !isDenied(err) {
 			return nil, err
@@ -156,7 +157,7 @@ func planned(ctx context.Context, d *dburl.Database, served func(queue.WorkerRec
 			}
 		}
 	}
-	if scheduler, ok := queue.As[queue.Scheduler](d.Queue); ok {
+	if scheduler, ok := driver.As[driver.Scheduler](d.Queue); ok {
 		schedules, err := scheduler.Schedules(ctx)
 		if err != nil && !isDenied(err) {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestSeen: queues and kinds that no job has yet may be paused without a word if a live worker
@@ -20,12 +21,12 @@ func TestSeen(t *testing.T) {
 			t.Parallel()
 			database := b.url(t, t.TempDir())
 			d := openWithJobs(t, database, 0)
-			fleet, _ := queue.As[queue.Fleet](d.Queue)
-			worker := queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"emails"}, Kinds: []string{"mail"}}}
+			fleet, _ := driver.As[driver.Fleet](d.Queue)
+			worker := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"emails"}, Kinds: []string{"mail"}}}
 			if err := fleet.ReportWorkers(t.Context(), worker); err != nil {
 				t.Fatal(err)
 			}
-			scheduler, _ := queue.As[queue.Scheduler](d.Queue)
+			scheduler, _ := driver.As[driver.Scheduler](d.Queue)
 			nightly := queue.Schedule{Name: "nightly", Spec: "0 3 * * *", Job: &queue.Job{Kind: "build", Queue: "reports"}}
 			if err := scheduler.SetSchedules(t.Context(), nil, nightly); err != nil {
 				t.Fatal(err)

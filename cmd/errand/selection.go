@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // selection is which jobs an operation is for: IDs, or a filter.
@@ -61,7 +62,7 @@ func joinStatuses(list []queue.Status) string {
 }
 
 // choose lists the jobs that the filters choose, at most s.max of them.
-func (a *app) choose(ctx context.Context, d *dburl.Database, inspector queue.Inspector, op *operation, s selection) (jobs []queue.Record, err error) {
+func (a *app) choose(ctx context.Context, d *dburl.Database, inspector driver.Inspector, op *operation, s selection) (jobs []queue.Record, err error) {
 	look := func(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {
 		err = a.step(ctx, d, func(ctx context.Context) (err error) {
 			page, next, err = inspector.Jobs(ctx, f)
@@ -101,7 +102,7 @@ func (a *app) choose(ctx context.Context, d *dburl.Database, inspector queue.Ins
 }
 
 // details reads jobs that were listed bare. It leaves out those that have been deleted meanwhile.
-func (a *app) details(ctx context.Context, d *dburl.Database, inspector queue.Inspector, jobs []queue.Record) (list []queue.Record, err error) {
+func (a *app) details(ctx context.Context, d *dburl.Database, inspector driver.Inspector, jobs []queue.Record) (list []queue.Record, err error) {
 	err = a.step(ctx, d, func(ctx context.Context) error {
 		for _, r := range jobs {
 			r, ok, err := inspector.Job(ctx, r.ID)

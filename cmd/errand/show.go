@@ -12,7 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/internal/plain"
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func (a *app) showJobsCommand() *cobra.Command {
@@ -51,7 +51,7 @@ func parseIDs(args []string) (ids []int64, err error) {
 }
 
 func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payload bool) error {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payl
 			continue
 		}
 		job := newJobJSON(r, payload)
-		if keeper, ok := queue.As[queue.ResultKeeper](d.Queue); ok && payload {
+		if keeper, ok := driver.As[driver.ResultKeeper](d.Queue); ok && payload {
 			err := job.addResult(ctx, keeper)
 			switch {
 			case isDenied(err):
@@ -88,7 +88,7 @@ func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payl
 	return nil
 }
 
-func (j *jobJSON) addResult(ctx context.Context, keeper queue.ResultKeeper) error {
+func (j *jobJSON) addResult(ctx context.Context, keeper driver.ResultKeeper) error {
 	result, ok, err := keeper.Result(ctx, j.ID)
 	if err != nil || !ok {
 		return err

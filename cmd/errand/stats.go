@@ -10,6 +10,7 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func (a *app) statsCommand() *cobra.Command {
@@ -39,7 +40,7 @@ missing.`,
 
 // runStats shows how runs have ended. The minute in which the time begins counts as a whole.
 func (a *app) runStats(ctx context.Context, d *dburl.Database, since time.Duration) error {
-	statistician, err := need[queue.Statistician](d)
+	statistician, err := need[driver.Statistician](d)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (a *app) runStats(ctx context.Context, d *dburl.Database, since time.Durati
 }
 
 func (a *app) stats(ctx context.Context, d *dburl.Database, _ []string) error {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return err
 	}

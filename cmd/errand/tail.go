@@ -11,6 +11,7 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // change is what errand tail tells of a job.
@@ -53,7 +54,7 @@ thousand new jobs in a second it shows the newest. It needs no LISTEN.`,
 }
 
 func (a *app) tail(ctx context.Context, d *dburl.Database, f queue.Filter, every time.Duration) error {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (a *app) writeChange(c change) error {
 
 // watch remembers what it has seen of the jobs.
 type watch struct {
-	inspector queue.Inspector
+	inspector driver.Inspector
 	filter    queue.Filter
 	hasLooked bool
 	newest    int64                  // the highest ID seen

@@ -12,7 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/internal/plain"
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func (a *app) topCommand() *cobra.Command {
@@ -97,7 +97,7 @@ func screen(ctx context.Context, d *dburl.Database) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s  q quits\n\n", plain.Line(d.Description), timeText(time.Now()))
 	b.WriteString(queueTable(queues).text())
-	if _, ok := queue.As[queue.Fleet](d.Queue); ok {
+	if _, ok := driver.As[driver.Fleet](d.Queue); ok {
 		workers, err := workersOf(ctx, d, 3)
 		if err != nil {
 			return "", err

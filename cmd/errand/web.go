@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/web"
 )
 
@@ -123,7 +124,7 @@ func (a *app) serveWeb(ctx context.Context, d *dburl.Database, g *gate, addr *ne
 
 // checkTables returns an error if the queue's tables cannot be read.
 func (a *app) checkTables(ctx context.Context, d *dburl.Database) error {
-	inspector, err := need[queue.Inspector](d)
+	inspector, err := need[driver.Inspector](d)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // webProcess is a process of errand web.
@@ -128,7 +129,7 @@ func openWithJobs(t *testing.T, database string, n int) *dburl.Database {
 
 func jobStatus(t *testing.T, d *dburl.Database, id int64) queue.Status {
 	t.Helper()
-	inspector, _ := queue.As[queue.Inspector](d.Queue)
+	inspector, _ := driver.As[driver.Inspector](d.Queue)
 	r, _, err := inspector.Job(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +242,7 @@ func testActor(t *testing.T, w *webProcess, d *dburl.Database) {
 	if status != http.StatusSeeOther || !strings.HasPrefix(location, "../../jobs/2") || jobStatus(t, d, 2) != queue.StatusCancelled {
 		t.Fatalf("cancel: %d to %q: %s", status, location, body)
 	}
-	auditor, _ := queue.As[queue.Auditor](d.Queue)
+	auditor, _ := driver.As[driver.Auditor](d.Queue)
 	list, _, err := auditor.AuditLog(t.Context(), queue.AuditFilter{})
 	if err != nil || len(list) != 1 || list[0].Actor != actor() || list[0].JobID != 2 {
 		t.Errorf("the audit log has %+v, %v, want one entry of %s", list, err, actor())

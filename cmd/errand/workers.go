@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // worker is a worker and the jobs that it holds.
@@ -59,7 +60,7 @@ func workerTable(list []worker) table {
 // workersOf returns the workers with up to most of the jobs of each, and the holders that have not
 // reported themselves.
 func workersOf(ctx context.Context, d *dburl.Database, most int) ([]worker, error) {
-	fleet, err := need[queue.Fleet](d)
+	fleet, err := need[driver.Fleet](d)
 	if err != nil {
 		return nil, err
 	}

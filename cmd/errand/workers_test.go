@@ -7,12 +7,13 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestWorkerStates: STATUS says of each worker whether it does its work.
 func TestWorkerStates(t *testing.T) {
 	q := memory.New(memory.Options{})
-	for _, w := range []queue.WorkerReport{
+	for _, w := range []driver.WorkerReport{
 		{WorkerInfo: queue.WorkerInfo{Name: "draining", ClaimError: "boom"}, DrainAge: time.Minute},
 		{WorkerInfo: queue.WorkerInfo{Name: "failing", ClaimError: "boom"}},
 		{WorkerInfo: queue.WorkerInfo{Name: "live"}},

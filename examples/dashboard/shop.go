@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The kinds of the shop's jobs.
@@ -36,13 +38,13 @@ const (
 
 // backend is what the shop needs of a backend.
 type backend interface {
-	queue.Ruler
-	queue.ScheduleRunner
+	driver.Ruler
+	driver.ScheduleRunner
 }
 
 // work sets the rules and the schedule, takes orders and runs the jobs until ctx ends.
 func work(ctx context.Context, q queue.Queue) error {
-	b, ok := queue.As[backend](q)
+	b, ok := driver.As[backend](q)
 	if !ok {
 		return fmt.Errorf("%T has no rules or no schedules", q)
 	}
@@ -64,7 +66,7 @@ func work(ctx context.Context, q queue.Queue) error {
 	}
 	orders := make(chan error, 1)
 	go func() { orders <- takeOrders(ctx, q) }()
-	worker := queue.Worker{
+	worker := engine.Worker{
 		Backend: q, Handler: handlers(), Concurrency: 12, Grace: 5 * time.Second,
 		Queues: []string{Confirm.Queue, Deliver.Queue, Report.Queue},
 	}

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -68,11 +70,11 @@ type Entry struct {
 // backend is what the service needs of a backend beyond a Queue.
 type backend interface {
 	queue.Queue
-	queue.Ruler
-	queue.Canceller
-	queue.ScheduleRunner
-	queue.Scheduler
-	queue.Inspector
+	driver.Ruler
+	driver.Canceller
+	driver.ScheduleRunner
+	driver.Scheduler
+	driver.Inspector
 }
 
 // counted is a backend that can wait for the claims that are under way.
@@ -151,7 +153,7 @@ func (s *service) whileWorking(ctx context.Context, f func(ctx context.Context) 
 	var working sync.WaitGroup
 	for range 2 {
 		working.Go(func() {
-			err := queue.Worker{
+			err := engine.Worker{
 				Backend:     s.backend,
 				Handler:     mux,
 				Queues:      []string{queue.DefaultQueue, LedgerEntry.Queue, TenantWebhook.Queue},
@@ -258,4 +260,4 @@ func (s *service) stopSchedule(ctx context.Context) error {
 	return err
 }
 
-func (s *service) inspector() queue.Inspector { return s.backend }
+func (s *service) inspector() driver.Inspector { return s.backend }

@@ -67,7 +67,7 @@ func (l *ledger) noteRun(name string) {
 	l.runs[name] = append(l.runs[name], time.Now())
 }
 
-// observe notes jobs that the worker has lost: see [queue.Worker].Observe.
+// observe notes jobs that the worker has lost: see [engine.Worker].Observe.
 func (l *ledger) observe(e queue.Event) {
 	if e.Type != queue.EventLost || e.Job.Kind != Clicked.Name {
 		return

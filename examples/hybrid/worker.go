@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -17,7 +18,7 @@ func (d *day) work(ctx context.Context) (end func() error) {
 	mux := queue.NewMux()
 	OrderConfirm.Handle(mux, h.confirm)
 	Clicked.Handle(mux, h.count)
-	w := queue.Worker{
+	w := engine.Worker{
 		Backend: d.jobs, Handler: mux, Logger: quiet, Lease: lease, Observe: d.observe,
 		Queues: []string{queue.DefaultQueue, Clicked.Queue},
 	}

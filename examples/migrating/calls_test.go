@@ -15,6 +15,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -79,6 +80,6 @@ func errandWorker(ctx context.Context, q *postgres.Backend, pool *pgxpool.Pool) 
 	_ = stdlib.OpenDBFromPool(pool)
 	mux := queue.NewMux()
 	queue.NewKind[welcomeArgs]("welcome").Handle(mux, func(context.Context, *queue.Job, welcomeArgs) error { return nil })
-	_ = queue.Worker{Backend: q, Handler: mux, Grace: time.Second}.Run(ctx)
+	_ = engine.Worker{Backend: q, Handler: mux, Grace: time.Second}.Run(ctx)
 	_, _ = queuetest.New(queuetest.Options{}).Drain(ctx, mux)
 }

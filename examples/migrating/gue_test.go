@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -224,7 +225,7 @@ func TestGueLive(t *testing.T) {
 	queue.NewKind[int]("live").Handle(mux, func(ctx context.Context, _ *queue.Job, n int) error {
 		return effects.note(ctx, db, n, "errand")
 	})
-	worker := queue.Worker{Backend: backend(t, db), Handler: mux, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
+	worker := engine.Worker{Backend: backend(t, db), Handler: mux, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stopped := make(chan error, 1)

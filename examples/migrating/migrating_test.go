@@ -18,6 +18,7 @@ import (
 	_ "github.com/lib/pq"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
 )
@@ -151,7 +152,7 @@ func workAll(t *testing.T, db *sql.DB, id string, queues ...string) map[string]q
 		}
 		return nil
 	})
-	worker := queue.Worker{Backend: backend(t, db), Handler: handler, Queues: queues, Logger: slog.New(slog.DiscardHandler)}
+	worker := engine.Worker{Backend: backend(t, db), Handler: handler, Queues: queues, Logger: slog.New(slog.DiscardHandler)}
 	if err := worker.Run(ctx); err != nil {
 		t.Fatal(err)
 	}

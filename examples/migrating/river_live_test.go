@@ -9,6 +9,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -77,7 +78,7 @@ func TestRiverLive(t *testing.T) {
 	queue.NewKind[numbered]("live").Handle(mux, func(ctx context.Context, _ *queue.Job, v numbered) error {
 		return effects.note(ctx, h.db, v.N, "errand")
 	})
-	worker := queue.Worker{Backend: backend(t, h.db), Handler: mux, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
+	worker := engine.Worker{Backend: backend(t, h.db), Handler: mux, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stopped := make(chan error, 1)

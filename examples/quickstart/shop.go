@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The kinds of jobs: declared once, used by the shop that enqueues them and by the
@@ -66,7 +67,7 @@ type shop struct {
 // queue.Enqueuer.
 type jobs interface {
 	queue.Queue
-	queue.Inspector
+	driver.Inspector
 }
 
 //go:embed schema.sql
@@ -87,7 +88,7 @@ func openShop(ctx context.Context, databaseURL string) (*shop, error) {
 
 func (s *shop) open(ctx context.Context, d *dburl.Database) (err error) {
 	var ok bool
-	if s.jobs, ok = queue.As[jobs](d.Queue); !ok || d.DB == nil {
+	if s.jobs, ok = driver.As[jobs](d.Queue); !ok || d.DB == nil {
 		return errors.New("the shop and its workers are processes of their own, and need a database")
 	}
 	if err := d.Migrate(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -46,7 +47,7 @@ func work(ctx context.Context, name, databaseURL, receiverURL string) error {
 	OrderConfirm.Handle(mux, h.confirm)
 	OrderWebhook.Handle(mux, h.deliver)
 
-	return queue.Worker{
+	return engine.Worker{
 		Backend: d.Queue,
 		Handler: queue.Chain(mux, impatient),
 		Queues:  []string{queue.DefaultQueue, OrderWebhook.Queue}, // confirmations go first

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Count is the output of a job.
@@ -21,7 +22,7 @@ type Count struct {
 
 // audit reads the output of every job, and fails unless each is right.
 func audit(ctx context.Context, q queue.Queue, texts map[int64]Text) error {
-	keeper, ok := queue.As[queue.ResultKeeper](q)
+	keeper, ok := driver.As[driver.ResultKeeper](q)
 	if !ok {
 		return errors.New("the backend keeps no output")
 	}

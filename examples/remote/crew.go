@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/remote"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
@@ -70,7 +71,7 @@ func startGo(ctx context.Context, gateways []string, token string) (end func() e
 		}
 		return queue.SetOutput(ctx, Count{Words: len(strings.Fields(t.Text)), By: "go"})
 	})
-	w := queue.Worker{
+	w := engine.Worker{
 		Backend: q, Queues: []string{CountWords.Queue}, Concurrency: 4, Lease: lease,
 		Handler: queue.Chain(mux, middleware.Recover),
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/examples/internal/place"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // jobs is how many texts are counted; every slowEvery-th takes longer than a lease.
@@ -154,7 +155,7 @@ func textOf(i int) Text {
 
 // waitFor waits until so many jobs are completed.
 func waitFor(ctx context.Context, q queue.Queue, n int) error {
-	inspector, ok := queue.As[queue.Inspector](q)
+	inspector, ok := driver.As[driver.Inspector](q)
 	if !ok {
 		return errors.New("the backend cannot count jobs")
 	}

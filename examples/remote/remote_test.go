@@ -25,6 +25,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const token = "a secret of the tests"
@@ -132,7 +133,7 @@ func testInterrupted(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	inspector, _ := queue.As[queue.Inspector](q)
+	inspector, _ := driver.As[driver.Inspector](q)
 	if r, _, err := inspector.Job(t.Context(), job.ID); err != nil || r.Status == queue.StatusRunning {
 		t.Errorf("the job is %s, error %v; want it settled", r.Status, err)
 	}
@@ -186,7 +187,7 @@ func testFrozen(t *testing.T, cmd *exec.Cmd) {
 	if !strings.Contains(lines.Text(), "void here") {
 		t.Errorf("the last line of the worker: %q, want that its job is void", lines.Text())
 	}
-	keeper, _ := queue.As[queue.ResultKeeper](q)
+	keeper, _ := driver.As[driver.ResultKeeper](q)
 	r, ok, err := keeper.Result(t.Context(), job.ID)
 	if !ok || err != nil || string(r.Output) != `{"by":"test"}` {
 		t.Errorf("output: %s, found %v, error %v; want that of the second worker", r.Output, ok, err)
@@ -217,7 +218,7 @@ func awaitJob(t *testing.T, q queue.Queue, id int64, isRight func(queue.Record) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	inspector, _ := queue.As[queue.Inspector](q)
+	inspector, _ := driver.As[driver.Inspector](q)
 	for ; ; time.Sleep(10 * time.Millisecond) {
 		r, _, err := inspector.Job(ctx, id)
 		if err != nil {

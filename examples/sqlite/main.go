@@ -13,6 +13,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -39,7 +40,7 @@ func main() {
 		stop()     // so that this program ends; a real worker runs until SIGTERM
 		return nil // an error would run the job again later
 	})
-	check(queue.Worker{Backend: q, Handler: mux, Concurrency: 50}.Run(ctx))
+	check(engine.Worker{Backend: q, Handler: mux, Concurrency: 50}.Run(ctx))
 	check(os.RemoveAll(dir))
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -99,5 +100,5 @@ func work(ctx context.Context, q queue.Queue, out io.Writer) error {
 		_, err := fmt.Fprintf(out, "letter to %s (job %d, attempt %d)\n", w.Address, job.ID, job.Attempt)
 		return err // nil: done; an error: again, after a delay
 	})
-	return queue.Worker{Backend: q, Handler: mux, Concurrency: 50}.Run(ctx)
+	return engine.Worker{Backend: q, Handler: mux, Concurrency: 50}.Run(ctx)
 }

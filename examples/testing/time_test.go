@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	signup "github.com/errandhq/errand/examples/testing"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -42,7 +43,7 @@ func TestWelcomeOutlastsOutage(t *testing.T) {
 func startWorker(t *testing.T, q queue.Queue, mailer signup.Mailer) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	worker := queue.Worker{
+	worker := engine.Worker{
 		Backend: q,
 		Handler: signup.Handlers(mailer),
 		Logger:  slog.New(slog.NewTextHandler(t.Output(), nil)), // shown if the test fails

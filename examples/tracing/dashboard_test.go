@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -143,9 +144,9 @@ func scrape(t *testing.T) string {
 func report(t *testing.T, memory *queuetest.Queue) {
 	t.Helper()
 	stats := queue.Stats{Done: 1, RunTimes: queue.Histogram{1}, WaitTimes: queue.Histogram{1}}
-	err := memory.ReportWorkers(t.Context(), queue.WorkerReport{
+	err := memory.ReportWorkers(t.Context(), driver.WorkerReport{
 		WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Concurrency: 10},
-		Stats:      []queue.MinuteStats{{Queue: queue.DefaultQueue, Kind: "k", Age: 2 * time.Minute, Stats: stats}},
+		Stats:      []driver.MinuteStats{{Queue: queue.DefaultQueue, Kind: "k", Age: 2 * time.Minute, Stats: stats}},
 	})
 	if err != nil {
 		t.Fatal(err)

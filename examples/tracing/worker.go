@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -32,7 +33,7 @@ func (s *shop) hire(ctx context.Context) *worker {
 	})
 	go func() {
 		defer close(w.ended)
-		w.err = queue.Worker{
+		w.err = engine.Worker{
 			Backend: s.jobs, // the instrumented one: claims and settlings are traced, too
 			Handler: queue.Chain(mux, s.signals.errand.Handler),
 			Name:    "worker-1",

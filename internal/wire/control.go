@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // CancelRequest asks to cancel the jobs that have all that is set. At least one field besides
@@ -34,7 +35,7 @@ type CancelAnswer struct {
 	More bool `json:"more,omitempty"`
 }
 
-// ReportRequest is what a worker tells about itself. See [queue.WorkerReport].
+// ReportRequest is what a worker tells about itself. See [driver.WorkerReport].
 type ReportRequest struct {
 	Name        string        `json:"name"`
 	Host        string        `json:"host,omitempty"`
@@ -57,7 +58,7 @@ type ReportRequest struct {
 }
 
 // ReportOf returns what the API sends of a report.
-func ReportOf(r queue.WorkerReport) ReportRequest {
+func ReportOf(r driver.WorkerReport) ReportRequest {
 	return ReportRequest{
 		Name: r.Name, Host: r.Host, PID: r.PID, Version: r.Version, Queues: r.Queues, Kinds: r.Kinds,
 		Concurrency: r.Concurrency, Busy: r.Busy, Waiting: r.Waiting, Lease: r.Lease, Grace: r.Grace,
@@ -67,8 +68,8 @@ func ReportOf(r queue.WorkerReport) ReportRequest {
 }
 
 // Report returns the report for a backend.
-func (r ReportRequest) Report() queue.WorkerReport {
-	return queue.WorkerReport{
+func (r ReportRequest) Report() driver.WorkerReport {
+	return driver.WorkerReport{
 		WorkerInfo: queue.WorkerInfo{
 			Name: r.Name, Host: r.Host, PID: r.PID, Version: r.Version, Queues: r.Queues, Kinds: r.Kinds,
 			Concurrency: r.Concurrency, Busy: r.Busy, Waiting: r.Waiting, Lease: r.Lease, Grace: r.Grace,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Job is a job to enqueue: the fields of [queue.Job] that a caller may set.
@@ -199,7 +200,7 @@ type CountsAnswer struct {
 
 // BacklogsAnswer has the queues with due jobs that wait.
 type BacklogsAnswer struct {
-	Backlogs []queue.Backlog `json:"backlogs"`
+	Backlogs []driver.Backlog `json:"backlogs"`
 }
 
 // Record is a job as it is stored.

@@ -7,6 +7,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware/resilience"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -35,7 +36,7 @@ func ExampleCircuitBreaker() {
 		Delay:    time.Minute,
 		OnChange: func(kind string, from, to resilience.State) { fmt.Printf("%s: %s -> %s\n", kind, from, to) },
 	}))
-	if _, err := q.Drain(ctx, handler); err != nil { // in a program: queue.Worker{Backend: q, Handler: handler}.Run(ctx)
+	if _, err := q.Drain(ctx, handler); err != nil { // in a program: engine.Worker{Backend: q, Handler: handler}.Run(ctx)
 		log.Fatal(err)
 	}
 
@@ -80,7 +81,7 @@ func ExampleBulkhead() {
 		}),
 		resilience.Bulkhead(2, resilience.BulkheadOptions{MaxWait: time.Second}),
 	))
-	if err := (queue.Worker{Backend: q, Handler: mux, Concurrency: 50}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: mux, Concurrency: 50}).Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("ran:", c.ran.Load(), "at once:", c.most.Load())

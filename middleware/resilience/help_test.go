@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -113,7 +114,7 @@ func runWorker(t *testing.T, q *queuetest.Queue, h queue.Handler, concurrency in
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 	defer stop()
-	w := queue.Worker{Backend: q, Handler: h, Concurrency: concurrency, Logger: slog.New(slog.DiscardHandler)}
+	w := engine.Worker{Backend: q, Handler: h, Concurrency: concurrency, Logger: slog.New(slog.DiscardHandler)}
 	from := time.Now()
 	var run sync.WaitGroup
 	run.Go(func() {

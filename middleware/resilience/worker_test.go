@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware/resilience"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
@@ -74,7 +75,7 @@ func TestShutdownDuringTrial(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}))
-		if err := (queue.Worker{Backend: q, Handler: obeys, Grace: time.Second}).Run(ctx); err != nil {
+		if err := (engine.Worker{Backend: q, Handler: obeys, Grace: time.Second}).Run(ctx); err != nil {
 			t.Fatalf("Run: %v", err)
 		}
 		runWorker(t, q, m(returns(nil)), 1)

@@ -3,7 +3,7 @@
 //	tel, err := telemetry.New(telemetry.Options{}) // the global providers and propagator
 //	q := tel.Queue(pg)                             // spans and metrics of the queue's operations
 //	h := queue.Chain(mux, tel.Handler)             // and of the handlers
-//	err = queue.Worker{Backend: q, Handler: h}.Run(ctx)
+//	err = engine.Worker{Backend: q, Handler: h}.Run(ctx)
 //
 // It follows the semantic conventions for messaging of version 1.43.0, whose status is
 // "development", so names may still change. errand's own attributes begin with errand. No attribute

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Enqueuer is a [queue.EnqueueMiddleware], for programs that only enqueue. It makes a span of each
@@ -20,7 +21,7 @@ import (
 //
 // In a caller's transaction the span and the measurements remain even if it rolls back.
 func (t *Telemetry) Enqueuer(next queue.Enqueuer) queue.Enqueuer {
-	if _, ok := queue.As[queue.Enqueuer](next); !ok {
+	if _, ok := driver.As[queue.Enqueuer](next); !ok {
 		panic("telemetry: Enqueuer: next is nil")
 	}
 	return &enqueuer{t: t, next: next}

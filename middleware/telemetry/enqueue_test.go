@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func TestEnqueueOfOne(t *testing.T) {
@@ -251,7 +252,7 @@ func TestEnqueuerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantNames("enqueue default")
-	if got, ok := queue.As[queue.Inspector](r.Enqueuer(r.memory)); !ok || got != queue.Inspector(r.memory) {
+	if got, ok := driver.As[driver.Inspector](r.Enqueuer(r.memory)); !ok || got != driver.Inspector(r.memory) {
 		t.Errorf("Inspector behind the enqueuer: got %v, %v, want the backend", got, ok)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -46,7 +47,7 @@ func Example() {
 		defer span.End()
 		return nil
 	})
-	// In a program: queue.Worker{Backend: q, Handler: queue.Chain(mux, tel.Handler)}.Run(ctx)
+	// In a program: engine.Worker{Backend: q, Handler: queue.Chain(mux, tel.Handler)}.Run(ctx)
 	if _, err := memory.Drain(context.Background(), queue.Chain(mux, tel.Handler)); err != nil {
 		log.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func ExampleTelemetry_Queue() {
 		log.Fatal(err)
 	}
 	q := tel.Queue(queuetest.New(queuetest.Options{}))
-	_, ok := queue.As[queue.Waiter](q)
+	_, ok := driver.As[driver.Waiter](q)
 	fmt.Println(ok)
 	// Output: true
 }
@@ -173,9 +174,9 @@ func ExampleTelemetry_ObserveWorkers() {
 		log.Fatal(err)
 	}
 	q := queuetest.New(queuetest.Options{})
-	err = q.ReportWorkers(ctx, queue.WorkerReport{ // a queue.Worker does it by itself
+	err = q.ReportWorkers(ctx, driver.WorkerReport{ // a engine.Worker does it by itself
 		WorkerInfo: queue.WorkerInfo{Name: "web-1", Queues: []string{"mail"}, Concurrency: 10},
-		Stats:      []queue.MinuteStats{{Queue: "mail", Kind: "email.welcome", Age: 2 * time.Minute, Stats: queue.Stats{Done: 7}}},
+		Stats:      []driver.MinuteStats{{Queue: "mail", Kind: "email.welcome", Age: 2 * time.Minute, Stats: queue.Stats{Done: 7}}},
 	})
 	if err != nil {
 		log.Fatal(err)

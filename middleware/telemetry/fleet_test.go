@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -32,12 +33,12 @@ func (r *rig) observeFleet() (stopWorkers, stopStats func()) {
 }
 
 // report reports a worker that has just claimed, with statistics.
-func (r *rig) report(info queue.WorkerInfo, stats ...queue.MinuteStats) {
+func (r *rig) report(info queue.WorkerInfo, stats ...driver.MinuteStats) {
 	r.Helper()
-	r.reportOf(queue.WorkerReport{WorkerInfo: info, Age: time.Minute, ClaimAge: 1, Stats: stats})
+	r.reportOf(driver.WorkerReport{WorkerInfo: info, Age: time.Minute, ClaimAge: 1, Stats: stats})
 }
 
-func (r *rig) reportOf(report queue.WorkerReport) {
+func (r *rig) reportOf(report driver.WorkerReport) {
 	r.Helper()
 	if err := r.memory.ReportWorkers(r.Context(), report); err != nil {
 		r.Fatal(err)
@@ -64,9 +65,9 @@ func TestObserveWorkers(t *testing.T) {
 		r.report(queue.WorkerInfo{Name: "old", Queues: []string{"mail"}, Concurrency: 50, Busy: 50})
 		time.Sleep(queue.VanishedAfter + time.Second)
 		r.report(queue.WorkerInfo{Name: "a", Queues: []string{"mail", "bulk"}, Concurrency: 10, Busy: 4})
-		r.reportOf(queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "b", Queues: []string{"mail"}, Concurrency: 20, Busy: 1}, Age: time.Hour, ClaimAge: 7 * time.Second})
-		r.reportOf(queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "c", Queues: []string{"mail"}, Concurrency: 40, Busy: 3}, DrainAge: time.Second})
-		r.reportOf(queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "new", Queues: []string{"rare"}, Concurrency: 1}, Age: 30 * time.Second})
+		r.reportOf(driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "b", Queues: []string{"mail"}, Concurrency: 20, Busy: 1}, Age: time.Hour, ClaimAge: 7 * time.Second})
+		r.reportOf(driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "c", Queues: []string{"mail"}, Concurrency: 40, Busy: 3}, DrainAge: time.Second})
+		r.reportOf(driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "new", Queues: []string{"rare"}, Concurrency: 1}, Age: 30 * time.Second})
 		time.Sleep(time.Second)
 		r.wantMetric("errand.fleet.size", "live 3", "draining 1", "vanished 1")
 		r.wantMetric("errand.slot.limit", "mail 30", "bulk 10", "rare 1")
@@ -74,7 +75,7 @@ func TestObserveWorkers(t *testing.T) {
 		r.wantMetric("errand.queue.oldest_claim.age", "mail 8", "bulk 1.000000001", "rare 31")
 
 		for _, name := range []string{"a", "b", "new"} {
-			r.reportOf(queue.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true})
+			r.reportOf(driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true})
 		}
 		r.wantMetric("errand.fleet.size", "live 0", "draining 1", "vanished 1")
 		r.wantMetric("errand.slot.limit", "mail 0", "bulk 0", "rare 0")
@@ -91,8 +92,8 @@ func TestObserveStats(t *testing.T) {
 		r := newRig(t, telemetry.Options{})
 		_, stop := r.observeFleet()
 		time.Sleep(30*time.Minute + 20*time.Second)
-		minute := func(kind string, ago time.Duration, s queue.Stats) queue.MinuteStats {
-			return queue.MinuteStats{Queue: "mail", Kind: kind, Age: ago + 20*time.Second, Stats: s}
+		minute := func(kind string, ago time.Duration, s queue.Stats) driver.MinuteStats {
+			return driver.MinuteStats{Queue: "mail", Kind: kind, Age: ago + 20*time.Second, Stats: s}
 		}
 		r.report(queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 1},
 			minute("a", 0, runs(1000, 0, time.Second)), // the minute is not over
@@ -118,11 +119,11 @@ func TestObserveStatsOfManyKinds(t *testing.T) {
 		r := newRig(t, telemetry.Options{})
 		r.observeFleet()
 		time.Sleep(10 * time.Minute)
-		var all []queue.MinuteStats
+		var all []driver.MinuteStats
 		for i := range 900 {
-			all = append(all, queue.MinuteStats{Queue: "mail", Kind: fmt.Sprintf("k%03d", i), Age: time.Minute, Stats: queue.Stats{Done: int64(i + 1)}})
+			all = append(all, driver.MinuteStats{Queue: "mail", Kind: fmt.Sprintf("k%03d", i), Age: time.Minute, Stats: queue.Stats{Done: int64(i + 1)}})
 		}
-		all = append(all, queue.MinuteStats{Queue: queue.OtherStats, Kind: queue.OtherStats, Age: time.Minute, Stats: queue.Stats{Done: 7}})
+		all = append(all, driver.MinuteStats{Queue: queue.OtherStats, Kind: queue.OtherStats, Age: time.Minute, Stats: queue.Stats{Done: 7}})
 		r.report(queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 1}, all...)
 		got := r.metric("errand.recent.outcomes")
 		const others = 500 * 501 / 2 // all but the 400 busiest

@@ -16,6 +16,7 @@ import (
 
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The names are what dashboards and alerts rest on: each metric with its unit, and each combination
@@ -80,7 +81,7 @@ func (r *rig) everything() {
 		aged{&gauged{Queue: r.memory}}})
 	r.observeFleet()
 	r.report(queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 10},
-		queue.MinuteStats{Queue: "default", Kind: "k", Age: 2 * time.Minute, Stats: runs(3, 1, time.Second)})
+		driver.MinuteStats{Queue: "default", Kind: "k", Age: 2 * time.Minute, Stats: runs(3, 1, time.Second)})
 	r.enqueue(r.Context(), newTasks(2)...)
 	jobs := r.claim(2)
 	time.Sleep(2 * time.Second)

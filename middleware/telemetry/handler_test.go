@@ -302,7 +302,7 @@ func TestSettledIsNotLost(t *testing.T) {
 func TestHandlerUnwraps(t *testing.T) {
 	r := newRig(t, telemetry.Options{})
 	mux := queue.NewMux()
-	if got, ok := queue.As[*queue.Mux](r.Handler(mux)); !ok || got != mux {
+	if got, ok := queue.MuxOf(r.Handler(mux)); !ok || got != mux {
 		t.Errorf("Mux behind the handler: got %v, %v, want it", got, ok)
 	}
 }

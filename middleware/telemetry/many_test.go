@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -19,12 +20,12 @@ type many struct {
 	*queuetest.Queue
 	workers  []queue.WorkerRecord
 	counts   []queue.Count
-	backlogs []queue.Backlog
+	backlogs []driver.Backlog
 }
 
 func (m *many) Workers(context.Context) ([]queue.WorkerRecord, error) { return m.workers, nil }
 func (m *many) Counts(context.Context) ([]queue.Count, error)         { return m.counts, nil }
-func (m *many) Backlogs(context.Context) ([]queue.Backlog, error)     { return m.backlogs, nil }
+func (m *many) Backlogs(context.Context) ([]driver.Backlog, error)    { return m.backlogs, nil }
 
 // wantSame checks that a metric has so many series, the wanted ones among them, in each collection.
 func (r *rig) wantSame(name string, series int, want ...string) {
@@ -91,7 +92,7 @@ func TestObserveManyQueues(t *testing.T) {
 			name := fmt.Sprintf("q%04d", i)
 			q.counts = append(q.counts, queue.Count{Queue: name, Status: queue.StatusCompleted, Jobs: 10_000 - int64(i)},
 				queue.Count{Queue: name, Status: queue.StatusPending, Jobs: int64(i + 1)})
-			q.backlogs = append(q.backlogs, queue.Backlog{Queue: name, Age: time.Duration(3000-i) * time.Second})
+			q.backlogs = append(q.backlogs, driver.Backlog{Queue: name, Age: time.Duration(3000-i) * time.Second})
 		}
 		stop, err := r.Observe(q)
 		if err != nil {
@@ -122,7 +123,7 @@ func TestObserveManyDueQueues(t *testing.T) {
 		r := newRig(t, telemetry.Options{})
 		q := &many{Queue: r.memory}
 		for i := range 3000 {
-			q.backlogs = append(q.backlogs, queue.Backlog{Queue: fmt.Sprintf("q%04d", i), Age: time.Duration(i) * time.Second})
+			q.backlogs = append(q.backlogs, driver.Backlog{Queue: fmt.Sprintf("q%04d", i), Age: time.Duration(i) * time.Second})
 		}
 		stop, err := r.Observe(onlyBacklogs{q.Queue, q})
 		if err != nil {
@@ -144,7 +145,7 @@ func TestObserveDueQueueWithRoom(t *testing.T) {
 			if i > 0 {
 				q.counts = append(q.counts, queue.Count{Queue: name, Status: queue.StatusPending, Jobs: 1})
 			}
-			q.backlogs = append(q.backlogs, queue.Backlog{Queue: name, Age: time.Duration(i+1) * time.Second})
+			q.backlogs = append(q.backlogs, driver.Backlog{Queue: name, Age: time.Duration(i+1) * time.Second})
 		}
 		stop, err := r.Observe(q)
 		if err != nil {
@@ -163,6 +164,6 @@ type onlyBacklogs struct {
 
 func (q onlyBacklogs) Unwrap() queue.Queue { return nil }
 
-func (q onlyBacklogs) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
+func (q onlyBacklogs) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	return q.many.Backlogs(ctx)
 }

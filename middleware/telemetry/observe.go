@@ -14,6 +14,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // observeTimeout bounds a reading, because some readers, such as the Prometheus exporter, set no
@@ -21,7 +22,7 @@ import (
 const observeTimeout = 5 * time.Second
 
 // Observe reads q each time that the metrics are collected, until stop is called. If q is a
-// [queue.Inspector], it reports the depth of each queue by status; if q is a [queue.Backlogger],
+// [driver.Inspector], it reports the depth of each queue by status; if q is a [driver.Backlogger],
 // how long the oldest due job has waited. What q cannot do has no metric. A reading takes at most
 // five seconds; the meter provider reports its errors.
 //
@@ -44,11 +45,11 @@ func (t *Telemetry) Observe(q queue.Queue) (stop func(), err error) {
 	}
 	o := &observer{queues: make(map[string]queueAttributes), others: make(map[queue.Status]int64), statuses: slices.Clone(statuses)}
 	g := gauges{meter: t.meter}
-	if counts, ok := queue.As[queue.Inspector](q); ok {
+	if counts, ok := driver.As[driver.Inspector](q); ok {
 		o.counts = counts
 		o.depth = g.int("errand.queue.depth", "{job}", "Number of jobs by queue and status.")
 	}
-	if backlogs, ok := queue.As[queue.Backlogger](q); ok {
+	if backlogs, ok := driver.As[driver.Backlogger](q); ok {
 		o.backlogs = backlogs
 		o.age = g.float("errand.queue.oldest_due.age", "s", "How long the oldest job that is due has waited, by the database's clock.")
 	}
@@ -105,8 +106,8 @@ func (g *gauges) register(what string, read metric.Callback) (stop func(), err e
 
 // observer reads a queue's gauges.
 type observer struct {
-	counts   queue.Inspector // nil if the queue is none
-	backlogs queue.Backlogger
+	counts   driver.Inspector // nil if the queue is none
+	backlogs driver.Backlogger
 	depth    metric.Int64ObservableGauge
 	age      metric.Float64ObservableGauge
 	queues   map[string]queueAttributes // those that are told apart

@@ -13,13 +13,14 @@ import (
 
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // gauged is a queue whose readings the test sets.
 type gauged struct {
 	queue.Queue
 	counts   []queue.Count
-	backlogs []queue.Backlog
+	backlogs []driver.Backlog
 	err      error
 	hangs    bool
 }
@@ -42,7 +43,7 @@ func (g counter) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, err
 
 func (g counter) Job(context.Context, int64) (r queue.Record, ok bool, err error) { return }
 
-func (g aged) Backlogs(ctx context.Context) ([]queue.Backlog, error) { return g.backlogs, g.wait(ctx) }
+func (g aged) Backlogs(ctx context.Context) ([]driver.Backlog, error) { return g.backlogs, g.wait(ctx) }
 
 func (g *gauged) wait(ctx context.Context) error {
 	if g.hangs {
@@ -91,7 +92,7 @@ func TestObserve(t *testing.T) {
 	r.wantMetric(age)
 
 	g.counts = []queue.Count{{Queue: "a", Status: queue.StatusPending, Jobs: 3}, {Queue: "b", Status: queue.StatusFailed, Jobs: 1}}
-	g.backlogs = []queue.Backlog{{Queue: "a", Age: 1500 * time.Millisecond}}
+	g.backlogs = []driver.Backlog{{Queue: "a", Age: 1500 * time.Millisecond}}
 	r.wantMetric(depth, "pending a 3", "running a 0", "completed a 0", "dead a 0",
 		"pending b 0", "running b 0", "completed b 0", "dead b 0", "failed b 1")
 	r.wantMetric(age, "a 1.5", "b 0")
@@ -109,7 +110,7 @@ func TestObserve(t *testing.T) {
 // A backend has the gauges that it can fill.
 func TestObserveWhatThereIs(t *testing.T) {
 	counts := []queue.Count{{Queue: "a", Status: queue.StatusDead, Jobs: 2}}
-	backlogs := []queue.Backlog{{Queue: "a", Age: time.Second}}
+	backlogs := []driver.Backlog{{Queue: "a", Age: time.Second}}
 	t.Run("counts", func(t *testing.T) {
 		r := newRig(t, telemetry.Options{})
 		defer r.observe(counter{&gauged{Queue: plain(r.memory), counts: counts}})()

@@ -8,13 +8,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Queue returns q with spans and measurements of Enqueue (as [Telemetry.Enqueuer] makes them),
-// Claim, Extend and Settle. [queue.As] still finds q's other capabilities, which are not measured:
-// jobs claimed through [queue.TxClaimer] have no claim span. It panics if q is nil.
+// Claim, Extend and Settle. [driver.As] still finds q's other capabilities, which are not measured:
+// jobs claimed through [driver.TxClaimer] have no claim span. It panics if q is nil.
 func (t *Telemetry) Queue(q queue.Queue) queue.Queue {
-	if _, ok := queue.As[queue.Queue](q); !ok {
+	if _, ok := driver.As[queue.Queue](q); !ok {
 		panic("telemetry: Queue: q is nil")
 	}
 	return &observed{Enqueuer: t.Enqueuer(q), t: t, next: q}

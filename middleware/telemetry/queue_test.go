@@ -15,12 +15,14 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // workFor runs a worker for a while.
-func (r *rig) workFor(d time.Duration, w queue.Worker) {
+func (r *rig) workFor(d time.Duration, w engine.Worker) {
 	r.Helper()
 	w.Name, w.Logger = "w", slog.New(slog.NewTextHandler(io.Discard, nil))
 	ctx, cancel := context.WithTimeout(r.Context(), d)
@@ -44,7 +46,7 @@ func TestWorker(t *testing.T) {
 			span.End()
 			return nil
 		})
-		r.workFor(time.Minute, queue.Worker{Backend: r.queue, Handler: queue.Chain(mux, r.Handler)})
+		r.workFor(time.Minute, engine.Worker{Backend: r.queue, Handler: queue.Chain(mux, r.Handler)})
 
 		r.wantNames("enqueue default", "request", "claim default", "send", "process default", "settle default")
 		enqueue, claim := r.span("enqueue default"), r.span("claim default")
@@ -80,7 +82,7 @@ func TestIdleWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, telemetry.Options{})
 		h := queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })
-		r.workFor(time.Minute, queue.Worker{Backend: r.queue, Handler: r.Handler(h), Queues: []string{"q"}})
+		r.workFor(time.Minute, engine.Worker{Backend: r.queue, Handler: r.Handler(h), Queues: []string{"q"}})
 		r.wantNames()
 		r.wantMetric("messaging.client.consumed.messages")
 		r.wantMetric("errand.batch.size")
@@ -257,13 +259,13 @@ func TestCallsOfNone(t *testing.T) {
 // What the backend can do besides is found behind the wrapper.
 func TestAsFindsTheBackend(t *testing.T) {
 	r := newRig(t, telemetry.Options{})
-	if _, ok := queue.As[interface {
-		queue.Waiter
-		queue.Inspector
-		queue.Redriver
-		queue.Pruner
-		queue.Reclaimer
-		queue.TxClaimer
+	if _, ok := driver.As[interface {
+		driver.Waiter
+		driver.Inspector
+		driver.Redriver
+		driver.Pruner
+		driver.Reclaimer
+		driver.TxClaimer
 	}](r.queue); !ok {
 		t.Error("a capability of the memory queue is not found")
 	}

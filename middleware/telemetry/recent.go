@@ -12,6 +12,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 // ObserveStats reads the statistics of q each time that the metrics are collected, until stop is
 // called: what the runs of the last five whole minutes came to, by queue and kind, how long they
 // took and how long their jobs had waited. They are those of all workers, also of programs without
-// telemetry. A reading is one call of [queue.Statistician].Stats, and takes at most five seconds;
+// telemetry. A reading is one call of [driver.Statistician].Stats, and takes at most five seconds;
 // the meter provider reports its errors.
 //
 // Every process that observes the same database reports the same figures: take the maximum over
@@ -35,11 +36,11 @@ const (
 // runs are told apart; the others are reported as [queue.OtherStats].
 //
 // The error is the meter provider's, or an [*queue.InvalidError] if q is not a
-// [queue.Statistician].
+// [driver.Statistician].
 func (t *Telemetry) ObserveStats(q queue.Queue) (stop func(), err error) {
-	statistician, ok := queue.As[queue.Statistician](q)
+	statistician, ok := driver.As[driver.Statistician](q)
 	if !ok {
-		return nil, &queue.InvalidError{Field: "ObserveStats.q", Problem: fmt.Sprintf("%T is no queue.Statistician: it keeps no statistics", q)}
+		return nil, &queue.InvalidError{Field: "ObserveStats.q", Problem: fmt.Sprintf("%T is no driver.Statistician: it keeps no statistics", q)}
 	}
 	g := gauges{meter: t.meter}
 	o := &statsObserver{
@@ -55,7 +56,7 @@ func (t *Telemetry) ObserveStats(q queue.Queue) (stop func(), err error) {
 
 // statsObserver reads the gauges of recent runs.
 type statsObserver struct {
-	statistician     queue.Statistician
+	statistician     driver.Statistician
 	outcomes         metric.Int64ObservableGauge
 	process, latency metric.Float64ObservableGauge
 }

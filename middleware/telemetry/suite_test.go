@@ -8,6 +8,7 @@ import (
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/middleware/telemetry"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -28,7 +29,7 @@ func TestConformance(t *testing.T) {
 // unheaded takes the one thing that is added to jobs, a header, away from what comes back.
 type unheaded struct {
 	queue.Queue
-	queue.Inspector
+	driver.Inspector
 }
 
 func (u unheaded) Unwrap() queue.Queue { return u.Queue }

@@ -8,12 +8,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // ObserveWorkers reads the workers of q each time that the metrics are collected, until stop is
 // called: how many there are in which state, and for each queue how many handlers its workers may
 // run, how many run, and how long ago the last claims were. A reading is one call of
-// [queue.Fleet].Workers, and takes at most five seconds; the meter provider reports its errors.
+// [driver.Fleet].Workers, and takes at most five seconds; the meter provider reports its errors.
 //
 // Workers report themselves every ten seconds, so the figures are that old. Every process that
 // observes the same database reports the same figures: take the maximum over processes, not the
@@ -22,11 +23,11 @@ import (
 // the most slots are told apart. The others are reported together as [queue.OtherStats], and with
 // zeros later.
 //
-// The error is the meter provider's, or an [*queue.InvalidError] if q is not a [queue.Fleet].
+// The error is the meter provider's, or an [*queue.InvalidError] if q is not a [driver.Fleet].
 func (t *Telemetry) ObserveWorkers(q queue.Queue) (stop func(), err error) {
-	fleet, ok := queue.As[queue.Fleet](q)
+	fleet, ok := driver.As[driver.Fleet](q)
 	if !ok {
-		return nil, &queue.InvalidError{Field: "ObserveWorkers.q", Problem: fmt.Sprintf("%T is no queue.Fleet: it knows no workers", q)}
+		return nil, &queue.InvalidError{Field: "ObserveWorkers.q", Problem: fmt.Sprintf("%T is no driver.Fleet: it knows no workers", q)}
 	}
 	g := gauges{meter: t.meter}
 	o := &workersObserver{
@@ -42,7 +43,7 @@ func (t *Telemetry) ObserveWorkers(q queue.Queue) (stop func(), err error) {
 
 // workersObserver reads the gauges of workers.
 type workersObserver struct {
-	fleet        queue.Fleet
+	fleet        driver.Fleet
 	size         metric.Int64ObservableGauge
 	limit, usage metric.Int64ObservableGauge
 	claim        metric.Float64ObservableGauge

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/internal/handle"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // WantJob checks that a job of the kind with the arguments want has been enqueued, whatever its
@@ -17,7 +18,7 @@ import (
 // the test, with a message that shows how the jobs most like it differ.
 //
 // q is the queue that the code under test was given, in memory or in a database, or an Enqueuer
-// around it: [queue.As] must find a [queue.Inspector] in it. Jobs in an open transaction do not
+// around it: [driver.As] must find a [driver.Inspector] in it. Jobs in an open transaction do not
 // exist yet, except for [Through]. Arguments are compared as the JSON that is stored: a number by
 // its exact value, a time by its text, and what middleware has encrypted or compressed by what
 // [Decoded] makes of it.
@@ -158,7 +159,7 @@ func newSearch(q queue.Enqueuer, job *queue.Job, opts []Option) (*search, error)
 		return nil, fmt.Errorf("queuetest: %w", err)
 	}
 	s := &search{q: q, kind: job.Kind, shown: string(job.Payload), times: -1}
-	s.memory, _ = queue.As[inMemory](q)
+	s.memory, _ = driver.As[inMemory](q)
 	for _, opt := range opts {
 		if err := opt(s); err != nil {
 			return nil, err

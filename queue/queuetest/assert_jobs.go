@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // stored is a job as the assertions see it.
@@ -24,9 +25,9 @@ func (s *search) list(ctx context.Context, kind string) (jobs []stored, err erro
 	if s.memory != nil {
 		return s.memory.Stored(kind), nil
 	}
-	inspector, ok := queue.As[queue.Inspector](s.q)
+	inspector, ok := driver.As[driver.Inspector](s.q)
 	if !ok {
-		return nil, fmt.Errorf("queuetest: %T is no queue.Inspector and wraps none", s.q)
+		return nil, fmt.Errorf("queuetest: %T is no driver.Inspector and wraps none", s.q)
 	}
 	filter := queue.Filter{Kind: kind, Limit: 1000}
 	for {

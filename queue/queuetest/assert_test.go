@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -219,7 +220,7 @@ func TestWantNoJob(t *testing.T) {
 
 // listing is another queue: it can be looked at, page by page, and no more.
 type listing struct {
-	queue.Inspector
+	driver.Inspector
 	queue.Enqueuer
 }
 
@@ -256,9 +257,9 @@ func TestWantJobMisused(t *testing.T) {
 			func(t testing.TB) { queuetest.WantJob(t, q, unmarshallable, func() {}) }},
 		{"queuetest: queue: invalid Kind: empty", func(t testing.TB) { queuetest.WantJob(t, q, unnamed, letter{}) }},
 		{"queuetest: queue: invalid Kind: empty", func(t testing.TB) { queuetest.WantNoJob(t, q, unnamed) }},
-		{"queuetest: queue.EnqueuerFunc is no queue.Inspector and wraps none",
+		{"queuetest: queue.EnqueuerFunc is no driver.Inspector and wraps none",
 			func(t testing.TB) { queuetest.WantJob(t, plain, letters, letter{}) }},
-		{"queuetest: <nil> is no queue.Inspector and wraps none", func(t testing.TB) { queuetest.WantNoJob(t, nil, letters) }},
+		{"queuetest: <nil> is no driver.Inspector and wraps none", func(t testing.TB) { queuetest.WantNoJob(t, nil, letters) }},
 		{"queuetest: Through: only the queue in memory remembers handles, not queuetest_test.listing",
 			func(t testing.TB) { queuetest.WantJob(t, listing{q, q}, letters, letter{}, queuetest.Through(nil)) }},
 		{"queuetest: Through: only the queue in memory remembers handles, not queuetest_test.listing",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // breakable is a queue whose database can go away.
@@ -57,8 +58,8 @@ func (q *breakable) Counts(ctx context.Context) ([]queue.Count, error) {
 	return unlessGone(q, func() ([]queue.Count, error) { return q.Queue.Counts(ctx) })
 }
 
-func (q *breakable) Backlogs(ctx context.Context) ([]queue.Backlog, error) {
-	return unlessGone(q, func() ([]queue.Backlog, error) { return q.Queue.Backlogs(ctx) })
+func (q *breakable) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
+	return unlessGone(q, func() ([]driver.Backlog, error) { return q.Queue.Backlogs(ctx) })
 }
 
 func (q *breakable) Rules(ctx context.Context) ([]queue.Rule, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/web"
 )
 
@@ -102,12 +103,12 @@ func (s *site) stock() {
 	info := queue.WorkerInfo{Name: "app-7f9c-1", Host: "app-7f9c", PID: 4711, Version: "v0.1.0", Queues: []string{"webhooks", "mail"}, Concurrency: 20, Busy: 3, Lease: 30 * time.Second, Listens: true, Poll: time.Second}
 	for _, name := range []string{"app-7f9c-1", "app-7f9c-2"} {
 		info.Name = name
-		report := queue.WorkerReport{WorkerInfo: info, Age: time.Hour, ClaimAge: time.Second}
+		report := driver.WorkerReport{WorkerInfo: info, Age: time.Hour, ClaimAge: time.Second}
 		for i := range 55 {
 			n := int64(300 + 40*(i%7) + 10*(i%3))
 			stats := queue.Stats{Done: n, Failed: int64(i % 11 * 4), Ran: time.Duration(n) * 40 * time.Millisecond, Waited: time.Duration(n) * 90 * time.Millisecond}
 			stats.RunTimes, stats.WaitTimes = queue.Histogram{0, 0, 0, n, n, n, 2, 1}, queue.Histogram{0, 0, 0, 0, n, n, n, n, 5}
-			report.Stats = append(report.Stats, queue.MinuteStats{Queue: "webhooks", Kind: "webhook.send", Age: time.Duration(i) * time.Minute, Stats: stats})
+			report.Stats = append(report.Stats, driver.MinuteStats{Queue: "webhooks", Kind: "webhook.send", Age: time.Duration(i) * time.Minute, Stats: stats})
 		}
 		if err := s.q.ReportWorkers(s.t.Context(), report); err != nil {
 			s.t.Fatal(err)

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Pages lists all pages of a filter, and returns the IDs of their jobs. The test fails if the jobs
 // are not in order, or the pages do not end.
-func Pages(t testing.TB, q queue.Inspector, f queue.Filter) (ids []int64) {
+func Pages(t testing.TB, q driver.Inspector, f queue.Filter) (ids []int64) {
 	t.Helper()
 	for range 1000 {
 		page, next, err := q.Jobs(t.Context(), f)
@@ -34,7 +35,7 @@ func Pages(t testing.TB, q queue.Inspector, f queue.Filter) (ids []int64) {
 }
 
 // Want lists all pages of a filter, and compares the IDs of their jobs.
-func Want(t testing.TB, q queue.Inspector, f queue.Filter, want []int64) {
+func Want(t testing.TB, q driver.Inspector, f queue.Filter, want []int64) {
 	t.Helper()
 	if got := Pages(t, q, f); !slices.Equal(got, want) {
 		t.Errorf("%+v: got %d, want %d", f, got, want)
@@ -42,7 +43,7 @@ func Want(t testing.TB, q queue.Inspector, f queue.Filter, want []int64) {
 }
 
 // IDs lists jobs with the IDs in pages of each length. Their status is dead, all of one kind.
-func IDs(t testing.TB, q queue.Inspector, ids ...int64) {
+func IDs(t testing.TB, q driver.Inspector, ids ...int64) {
 	t.Helper()
 	slices.Sort(ids)
 	slices.Reverse(ids)
@@ -56,7 +57,7 @@ func IDs(t testing.TB, q queue.Inspector, ids ...int64) {
 
 // Rare lists the jobs of the kind rare among those with IDs from the highest to the lowest: each
 // whose ID is a multiple of every.
-func Rare(t testing.TB, q queue.Inspector, highest, lowest, every int64) {
+func Rare(t testing.TB, q driver.Inspector, highest, lowest, every int64) {
 	t.Helper()
 	var want []int64
 	for id := highest; id >= lowest; id-- {
@@ -70,7 +71,7 @@ func Rare(t testing.TB, q queue.Inspector, highest, lowest, every int64) {
 
 // Bounds lists jobs by bounds of less than a microsecond. The jobs 1 to n are dead, and each was
 // created and has finished a microsecond after the one before, the first at that time.
-func Bounds(t testing.TB, q queue.Inspector, first time.Time, n int64) {
+func Bounds(t testing.TB, q driver.Inspector, first time.Time, n int64) {
 	t.Helper()
 	for _, status := range []queue.Status{"", queue.StatusDead} {
 		for at := first; at.Before(first.Add(time.Duration(n) * time.Microsecond)); at = at.Add(100 * time.Nanosecond) {
@@ -92,7 +93,7 @@ func Bounds(t testing.TB, q queue.Inspector, first time.Time, n int64) {
 
 // Finished lists jobs by bounds of when they have finished, in steps of a second between the times.
 // Jobs match by the FinishedAt that they are listed with, be their status in the filter or not.
-func Finished(t testing.TB, q queue.Inspector, from, to time.Time) {
+func Finished(t testing.TB, q driver.Inspector, from, to time.Time) {
 	t.Helper()
 	for _, status := range []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusCompleted} {
 		all, _, err := q.Jobs(t.Context(), queue.Filter{Status: status})
@@ -121,7 +122,7 @@ func Finished(t testing.TB, q queue.Inspector, from, to time.Time) {
 // Behind lists the job first, of the kind rare, which lies behind 60,000 younger jobs of other
 // kinds that have the same status. A page looks at a bounded number of them and says where the next
 // one begins; more of them find the job.
-func Behind(t testing.TB, q queue.Inspector, status queue.Status, first int64) {
+func Behind(t testing.TB, q driver.Inspector, status queue.Status, first int64) {
 	t.Helper()
 	for _, f := range []queue.Filter{{Kind: "rare"}, {Kind: "rare", Queue: "default"}, {Key: "rare"}} {
 		f.Status = status

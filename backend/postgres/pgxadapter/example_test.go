@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -85,7 +86,7 @@ func Example() {
 		stop() // in a program the worker goes on
 		return queue.Settled
 	})
-	if err := (queue.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
+	if err := (engine.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output: receipt for order 1

@@ -22,6 +22,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -92,7 +93,7 @@ func Run(ctx context.Context, dsn string, open Open, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "Mallory's order is rolled back")
 
-	if err := work(ctx, queue.Worker{Backend: shop.Queue(), Handler: Handler(shop)}, 3); err != nil {
+	if err := work(ctx, engine.Worker{Backend: shop.Queue(), Handler: Handler(shop)}, 3); err != nil {
 		return err
 	}
 	return Account{Orders: 3, Receipts: 3, Completed: 3, Runs: 4}.check(ctx, dsn, out)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/queuetest"
 )
@@ -47,7 +48,7 @@ func TestWork(t *testing.T) {
 			}
 		}
 		done := queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil })
-		worker := queue.Worker{Backend: q, Handler: done, Logger: slog.New(slog.DiscardHandler)}
+		worker := engine.Worker{Backend: q, Handler: done, Logger: slog.New(slog.DiscardHandler)}
 		if err := work(t.Context(), worker, 3); err != nil {
 			t.Errorf("got %v, want no error", err)
 		}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // workTimeout bounds work; the examples take a second or two.
@@ -15,7 +17,7 @@ const workTimeout = 30 * time.Second
 // work runs the worker until n jobs are completed, and returns when the worker has stopped. It
 // returns an error if that takes longer than workTimeout, or if ctx ends first. A program of your
 // own calls worker.Run(ctx), which runs until ctx ends.
-func work(ctx context.Context, worker queue.Worker, n int) error {
+func work(ctx context.Context, worker engine.Worker, n int) error {
 	ctx, stop := context.WithTimeout(ctx, workTimeout)
 	defer stop()
 	ended := make(chan error, 1)
@@ -26,7 +28,7 @@ func work(ctx context.Context, worker queue.Worker, n int) error {
 }
 
 func awaitCompleted(ctx context.Context, backend queue.Consumer, n int) error {
-	inspector, ok := queue.As[queue.Inspector](backend)
+	inspector, ok := driver.As[driver.Inspector](backend)
 	if !ok {
 		return fmt.Errorf("demo: %T is not an Inspector", backend)
 	}
@@ -47,7 +49,7 @@ func awaitCompleted(ctx context.Context, backend queue.Consumer, n int) error {
 	}
 }
 
-func countCompleted(ctx context.Context, inspector queue.Inspector) (n int, err error) {
+func countCompleted(ctx context.Context, inspector driver.Inspector) (n int, err error) {
 	counts, err := inspector.Counts(ctx)
 	for _, c := range counts {
 		if c.Status == queue.StatusCompleted {

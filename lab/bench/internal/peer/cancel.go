@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -66,7 +67,7 @@ func (c *cancelRun) work(ctx context.Context) error {
 		ended <- time.Now()
 		return context.Cause(ctx)
 	})
-	return queue.Worker{
+	return engine.Worker{
 		Backend: c.q, Handler: handler, Concurrency: runningJobs, Lease: c.lease, Poll: 50 * time.Millisecond, Logger: quiet,
 	}.Run(ctx)
 }

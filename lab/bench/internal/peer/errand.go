@@ -16,6 +16,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgres/pqlisten"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/lab/internal/peer"
 	"github.com/errandhq/errand/queue"
 )
@@ -79,7 +80,7 @@ func (e *errand) Work(ctx context.Context, handle func(int)) error {
 		handle(o.Order)
 		return nil
 	})
-	w := queue.Worker{
+	w := engine.Worker{
 		Backend:     e.consumer(),
 		Handler:     mux,
 		Concurrency: e.config.Concurrency,

@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/seed"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Claim is what a claimer does: it claims jobs and settles them, without a worker. It begins when
@@ -82,7 +83,7 @@ func (s *self) settleDone(ctx context.Context, q queue.Queue, jobs []*queue.Job)
 		for _, job := range lost {
 			exitOnError(s.ledger.Note(int(job.ID), job.Attempt, Lost))
 		}
-		locked, ok := errors.AsType[*queue.LockedError](err)
+		locked, ok := errors.AsType[*driver.LockedError](err)
 		if !ok {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/peer"
 	"github.com/errandhq/errand/lab/chaos/internal/seed"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Contend is what a process does whose calls contend with those of others: random calls of every
@@ -246,7 +247,7 @@ func settling(verbs ...queue.Action) call {
 		var lost []*queue.Job
 		err = c.inTxOrOwn(ctx, own, func(db queue.DB) (err error) {
 			lost, err = c.q.Settle(ctx, db, outcomes...)
-			if locked, ok := errors.AsType[*queue.LockedError](err); ok { // by a transaction of another contender
+			if locked, ok := errors.AsType[*driver.LockedError](err); ok { // by a transaction of another contender
 				lost, err = append(lost, locked.Jobs...), nil
 			}
 			return err

@@ -13,6 +13,7 @@ import (
 	_ "github.com/lib/pq" // the driver "postgres"
 
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/lab/chaos/internal/payload"
 	"github.com/errandhq/errand/lab/chaos/internal/seed"
 	"github.com/errandhq/errand/queue"
@@ -155,5 +156,5 @@ func read(ctx context.Context, s *self) error {
 		exitOnError(s.ledger.Effect(number, job.Attempt))
 		return nil
 	}))
-	return queue.Worker{Backend: q, Handler: mux, Concurrency: s.Work.Concurrency, Name: s.Name, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}.Run(ctx)
+	return engine.Worker{Backend: q, Handler: mux, Concurrency: s.Work.Concurrency, Name: s.Name, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}.Run(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/queue"
 )
@@ -99,7 +100,7 @@ func (w observed) mux(handle Handler) *queue.Mux {
 
 // run is errand's worker.
 func (w observed) run(ctx context.Context, mux *queue.Mux) error {
-	return queue.Worker{
+	return engine.Worker{
 		Backend:     w,
 		Handler:     mux,
 		Concurrency: w.worker.Concurrency,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
+	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/lab/chaos/internal/child"
 	"github.com/errandhq/errand/lab/chaos/internal/harness"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
@@ -142,7 +143,7 @@ func (c poolCase) start(ctx context.Context, dsn string, record *ledger.Writer) 
 	ended := make(chan error, c.workers)
 	for range c.workers {
 		go func() {
-			ended <- queue.Worker{Backend: q, Handler: mux, Concurrency: c.concurrency, Lease: leaseInPool,
+			ended <- engine.Worker{Backend: q, Handler: mux, Concurrency: c.concurrency, Lease: leaseInPool,
 				Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}.Run(ctx)
 		}()
 	}

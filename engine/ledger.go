@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
+)
+
+// Ledger logs and counts the ends of runs, as a [Worker] does: with its messages, keys and levels,
+// and its limit for floods of similar failures. It is for programs that settle jobs for workers
+// that do not do so themselves, such as a gateway. [NewLedger] makes one. It is safe for concurrent
+// use.
+type Ledger struct {
+	name     string
+	failures failureLog
+	started  time.Time
+
+	mu      sync.Mutex
+	tallies tallies
+}
+
+// NewLedger returns a Ledger that logs to logger; nil means [slog.Default]. name is the program's,
+// for the log and for its reports: like the Name of a [Worker].
+func NewLedger(name string, logger *slog.Logger) *Ledger {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	return &Ledger{name: name, failures: failureLog{log: logger}, started: time.Now(), tallies: tallies{all: make(map[tallyKey]*queue.Stats)}}
+}
+
+// Ended counts a run whose outcome the backend has recorded, and logs it, unless its worker has.
+// o.Job needs ID, Kind, Queue, Attempt, MaxAttempts and Worker. The run took ran, after the job had
+// waited for a worker for waited.
+func (l *Ledger) Ended(o queue.Outcome, ran, waited time.Duration, shouldLog bool) {
+	if o.Action == queue.Retry && isLastAttempt(o.Job) {
+		o.Action = queue.Dead
+	}
+	if o.Err == nil && o.Action != queue.Done {
+		o.Err = withoutError(o)
+	}
+	if shouldLog {
+		l.failures.writeOutcome(o, "worker", o.Job.Worker)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tallies.addRun(l.minuteNow(), o.Job, o.Action, ran, waited)
+}
+
+// withoutError returns the text of an outcome that has no error.
+func withoutError(o queue.Outcome) error {
+	switch o.Action {
+	case queue.Dead:
+		return queue.Discard(nil)
+	case queue.Release:
+		return queue.Snooze(o.Delay)
+	case queue.Cancel:
+		return queue.ErrCancelled
+	}
+	return queue.RetryAfter(o.Delay, nil)
+}
+
+// Reclaimed logs and counts jobs that Reclaim has returned.
+func (l *Ledger) Reclaimed(jobs ...*queue.Job) {
+	for _, job := range jobs {
+		l.failures.writeReclaimed(job, "worker", l.name)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, job := range jobs {
+		l.tallies.addReclaimed(l.minuteNow(), job)
+	}
+}
+
+// Report adds what was counted since the last Report to the fleet's statistics, and logs how many
+// similar failures have no record of their own. If it fails, the next Report has the counts, too. A
+// nil fleet keeps no statistics.
+func (l *Ledger) Report(ctx context.Context, fleet driver.Fleet) error {
+	l.failures.summarize(time.Now())
+	l.mu.Lock()
+	counted := l.tallies.take()
+	l.mu.Unlock()
+	if counted == nil || fleet == nil {
+		return nil
+	}
+	now := l.started.Add(time.Since(l.started))
+	err := fleet.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: l.name}, Stopped: true, Stats: statsOf(counted, now)})
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.tallies.putBack(counted)
+	}
+	return err
+}
+
+// End logs how many similar failures have no record of their own. The Ledger may be used on.
+func (l *Ledger) End() { l.failures.end() }
+
+// minuteNow is that of a run.
+func (l *Ledger) minuteNow() int64 { return l.started.Add(time.Since(l.started)).Unix() / 60 }

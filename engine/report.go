@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/internal/check"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
+)
+
+// Reporting the worker to a backend that is a [driver.Fleet].
+//
+//   - Problem: a person wants to know which workers are alive and what they do, and nothing may
+//     become slower or fail by that.
+//   - Rule: one goroutine sends one report in [queue.ReportInterval]. A report that fails is not
+//     repeated before that. A worker that stops has its record removed.
+//   - Bounds: a report takes reportTimeout at most, and holds one connection meanwhile. A worker
+//     that stops within firstReport of its start or of its order to stop does not report that.
+//   - Test: TestReports, TestReportsFail, TestReportHangs.
+
+const (
+	// firstReport is how long after its start, and after it was told to stop, a worker reports
+	// itself, on average.
+	firstReport = time.Second
+	// reportTimeout bounds a report whose answer never arrives, and stoppedTimeout what a worker that
+	// has stopped still reports.
+	reportTimeout  = 3 * time.Second
+	stoppedTimeout = time.Second
+	// maxClaimError is how many bytes of a claim's error a report has.
+	maxClaimError = 500
+)
+
+// lastClaim is what the last claims of a worker came to.
+type lastClaim struct {
+	at  time.Time // when the last one that succeeded was made; zero if none has
+	err error     // of the last one
+}
+
+// noteClaim notes what a claim came to.
+func (r *run) noteClaim(at time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastClaim.err = err
+	if err == nil {
+		r.lastClaim.at = at
+	}
+}
+
+// reportLoop reports the worker until ctx ends, and then removes its record, unless patience has
+// ended. A report that is under way then goes on: if it were cut off, its counts might be recorded,
+// and would be reported again.
+func (r *run) reportLoop(ctx, patience context.Context) {
+	fleet, ok := driver.As[driver.Fleet](r.Backend)
+	if !ok {
+		return
+	}
+	log := r.watchCalls("report of the worker")
+	var draining time.Time
+	hasReported := false
+	told := r.serving.Done()
+	calls, cut := context.WithCancel(patience)
+	defer cut()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stoppedTimeout, cut) })()
+	timer := time.NewTimer(jitter(firstReport))
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			continue
+		case <-told:
+			told, draining = nil, time.Now()
+			timer.Reset(firstReport)
+			continue
+		case <-timer.C:
+		}
+		hasReported = true
+		err := r.sendReport(calls, fleet, r.newReport(draining))
+		if ctx.Err() == nil {
+			log.report(err)
+		}
+		timer.Reset(queue.ReportInterval)
+	}
+	r.reportStopped(calls, fleet, hasReported)
+}
+
+// reportStopped removes the worker's record, if there is one, and reports what its last runs came
+// to.
+func (r *run) reportStopped(ctx context.Context, fleet driver.Fleet, hasReported bool) {
+	if !hasReported && !r.hasTallies() {
+		return
+	}
+	stopped := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: r.Name}, Stopped: true}
+	if err := r.sendReport(ctx, fleet, stopped); err != nil {
+		r.Logger.Warn("errand: the last report of the worker failed, it will be shown as vanished", "error", err)
+	}
+}
+
+// sendReport sends a report with what runs came to since the last one. If it fails, the next one
+// has that, too.
+func (r *run) sendReport(ctx context.Context, fleet driver.Fleet, report driver.WorkerReport) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	counted := r.takeTallies()
+	report.Stats = statsOf(counted, r.steadyNow())
+	err := fleet.ReportWorkers(ctx, report)
+	if err != nil {
+		r.putTalliesBack(counted)
+	}
+	return err
+}
+
+// newReport returns what there is to report of the worker. draining is when it was told to stop, or
+// zero.
+func (r *run) newReport(draining time.Time) driver.WorkerReport {
+	host, pid := process()
+	report := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{
+		Name: r.Name, Host: host, PID: pid, Version: version(),
+		Queues: slices.Clone(r.Queues), Kinds: slices.Clone(r.kinds), Concurrency: r.Concurrency,
+		Lease: min(r.Lease, check.MaxDelay), Grace: min(r.Grace, check.MaxDelay), Listens: r.canWake.Load(), Poll: r.poll(),
+	}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	report.Busy, report.Waiting = r.held.busy, r.held.count[stateWaiting]
+	report.ClaimError = queue.ErrorText(r.lastClaim.err)
+	report.ClaimError = strings.ToValidUTF8(report.ClaimError[:min(len(report.ClaimError), maxClaimError)], "")
+	report.Age, report.ClaimAge, report.DrainAge = ageOf(r.started), ageOf(r.lastClaim.at), ageOf(draining)
+	return report
+}
+
+// ageOf returns how long ago at was: at least a nanosecond, or 0 if at is zero.
+func ageOf(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(time.Since(at), 1)
+}
+
+// version returns the version of errand that this program was built with: "(devel)" for a checkout,
+// "" if it is not known.
+var version = sync.OnceValue(func() string {
+	const path = "github.com/errandhq/errand"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path != path {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		return cmp.Or(m.Version, "(devel)")
+	}
+	return ""
+})

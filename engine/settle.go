@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/errandhq/errand/queue"
+)
+
+const (
+	// maxSettle is the most outcomes of one call of Settle.
+	maxSettle = 1000
+	// settleTimeout bounds a Settle whose answer never arrives.
+	settleTimeout = 10 * time.Second
+	// lockedPause is the pause before outcomes of locked jobs are settled again. The backend waits
+	// for the lock, too.
+	lockedPause = 100 * time.Millisecond
+	// aloneAfter is how long after the first failure an outcome that is alone is logged with its job,
+	// and aloneAgain how often then. In an outage of seconds it is not.
+	aloneAfter = 10 * time.Second
+	aloneAgain = time.Minute
+)
+
+// settleLoop settles the finished jobs, one batch after the other. A lone job waits for nothing,
+// and under load the batches grow by themselves. It returns when the last outcome is settled, or
+// when ctx ends.
+//
+// After a failure it retries without limit. Each failure halves the next batch, so that an outcome
+// that the backend cannot record is alone in its batch at last. If the backend refuses that outcome
+// again after it has recorded other outcomes, settleAlone retries it, and the others do not wait.
+// Outcomes of jobs that a transaction has locked, or whose backend has failed while others work, go
+// to settleAlone at once.
+func (r *run) settleLoop(ctx context.Context) {
+	log := r.watchCalls("settle")
+	size := maxSettle
+	// The memory of the last batch's outcomes serves the next batch. After a failed call it does not:
+	// a backend that ignores the end of its context might still read it.
+	var outcomes []queue.Outcome
+	var named time.Time // when a job was last logged whose outcome is alone
+	for {
+		batch := r.takeFinished(size)
+		if len(batch) == 0 {
+			if !r.awaitFinished(ctx) {
+				return
+			}
+			continue
+		}
+		outcomes = outcomesOf(batch, outcomes)
+		lost, err := r.settleBatch(ctx, outcomes)
+		if err != nil {
+			outcomes = nil
+		}
+		clear(outcomes)
+		if recorded, locked := splitLocked(batch, err); len(locked) > 0 {
+			cause := err
+			r.setLockedAside(locked)
+			r.settleDone.Go(func() { r.settleAlone(ctx, locked, cause) })
+			batch, err = recorded, nil
+		}
+		if err != nil && log.failures == 0 && r.setAside(batch) {
+			r.settleDone.Go(func() { r.settleAlone(ctx, batch, err) })
+			continue
+		}
+		pause := log.report(err)
+		if err == nil {
+			size = min(2*size, maxSettle)
+			r.endHolds(batch, lost)
+			continue
+		}
+		if len(batch) == 1 && time.Since(log.since) >= aloneAfter && time.Since(named) >= aloneAgain {
+			named = time.Now()
+			r.logRefused(batch[0].job, err)
+		}
+		size = max(len(batch)/2, 1)
+		r.putBack(batch)
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// splitLocked returns the jobs of the batch that are settled after err, and those that a
+// transaction has locked, or whose backend did not answer. Both are empty if err is a different
+// error.
+func splitLocked(batch []*heldJob, err error) (settled, locked []*heldJob) {
+	if err == nil {
+		return batch, nil
+	}
+	jobs := unsettledJobs(err)
+	for _, h := range batch {
+		isLocked := func(j *queue.Job) bool { return j.ID == h.job.ID }
+		if slices.ContainsFunc(jobs, isLocked) {
+			locked = append(locked, h)
+		} else {
+			settled = append(settled, h)
+		}
+	}
+	if len(locked) == 0 {
+		return nil, nil
+	}
+	return settled, locked
+}
+
+// settleAlone retries outcomes that the backend refuses while it records other outcomes: one
+// outcome at long intervals, or those of locked jobs at short ones. It retries once more when the
+// worker stops.
+func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
+	attrs := jobAttrs(batch[0].job)
+	pause, longest := longestPause, time.Minute
+	if isPartial(err) {
+		pause, longest = lockedPause, longestPause
+		r.Logger.Warn("errand: one of several backends has failed, outcomes of its jobs are not recorded yet, will retry",
+			append(attrs, "jobs", len(batch), "error", err)...)
+	} else if _, locked := splitLocked(batch, err); len(locked) > 0 {
+		pause, longest = lockedPause, lockedPause
+		r.Logger.Warn("errand: a transaction has locked jobs, their outcomes are not recorded yet, will retry",
+			append(attrs, "locked", len(locked), "error", err)...)
+	} else {
+		r.logRefused(batch[0].job, err)
+	}
+	for isLast := false; !isLast; pause = min(2*pause, longest) {
+		select {
+		case <-time.After(pause):
+		case <-r.last:
+			isLast = true
+		}
+		lost, err := r.settleAside(ctx, batch)
+		settled, locked := splitLocked(batch, err)
+		r.endHolds(settled, lost)
+		if err == nil {
+			r.Logger.Info("errand: outcome recorded after retries", attrs...)
+			return
+		}
+		if len(locked) > 0 {
+			batch = locked
+		}
+	}
+}
+
+func (r *run) logRefused(job *queue.Job, err error) {
+	r.Logger.Error("errand: outcome cannot be recorded, will retry", append(jobAttrs(job), "error", err)...)
+}
+
+// settleAside settles a batch that has been set aside. One such call at a time waits for locks.
+func (r *run) settleAside(ctx context.Context, batch []*heldJob) (lost []*queue.Job, err error) {
+	r.asideTurn.Lock()
+	defer r.asideTurn.Unlock()
+	return r.settleBatch(ctx, outcomesOf(batch, nil))
+}
+
+// awaitFinished waits until there may be outcomes. It reports false if there will be none.
+func (r *run) awaitFinished(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.settle:
+		return true
+	case <-r.last:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.held.finished) > 0
+	}
+}
+
+// settleBatch calls Settle for the outcomes of a batch.
+func (r *run) settleBatch(ctx context.Context, outcomes []queue.Outcome) (lost []*queue.Job, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return r.Backend.Settle(ctx, nil, outcomes...)
+}
+
+// outcomesOf returns the outcomes of the batch in that memory. It sorts them by the jobs' IDs, in
+// which order backends lock rows: then they need not sort a copy.
+func outcomesOf(batch []*heldJob, memory []queue.Outcome) []queue.Outcome {
+	outcomes := memory[:0]
+	for _, h := range batch {
+		outcomes = append(outcomes, h.outcome)
+	}
+	slices.SortFunc(outcomes, func(a, b queue.Outcome) int { return cmp.Compare(a.Job.ID, b.Job.ID) })
+	return outcomes
+}
+
+// takeFinished takes at most n finished jobs, the oldest first.
+func (r *run) takeFinished(n int) []*heldJob {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held.take(n)
+}
+
+// putBack puts a batch that could not be settled behind the other finished jobs.
+func (r *run) putBack(batch []*heldJob) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held.putBack(batch)
+}
+
+// setAside sets the batch aside if it is a single outcome that was refused before, and reports
+// whether it was. The job's lease is extended from now on, however long the retries take.
+func (r *run) setAside(batch []*heldJob) bool {
+	if len(batch) > 1 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := batch[0]
+	if !h.retried {
+		return false
+	}
+	r.held.setAside(h)
+	return true
+}
+
+// setLockedAside sets jobs aside whose outcomes are not recorded because a transaction has locked
+// the jobs.
+func (r *run) setLockedAside(locked []*heldJob) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range locked {
+		r.held.setAside(h)
+	}
+}
+
+// endHolds ends the worker's hold on jobs that are settled or lost, and notes when the retried and
+// released jobs are due. A limited queue has room for another job now.
+func (r *run) endHolds(batch []*heldJob, lost []*queue.Job) {
+	events := r.noteSettled(batch, lost)
+	signal(r.room)
+	r.observe(events...)
+}
+
+// noteSettled is endHolds without its signal. It returns the events for Observe.
+func (r *run) noteSettled(batch []*heldJob, lost []*queue.Job) (events []queue.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Observe != nil {
+		events = eventsOf(batch, lost) // before settled clears the jobs
+	}
+	now, letsOthers := time.Now(), false
+	minute := r.minuteNow()
+	for _, h := range batch {
+		if len(lost) == 0 || !slices.Contains(lost, h.job) {
+			r.tallies.addRun(minute, h.job, recorded(h), h.took, h.waited)
+		} else {
+			// After a failed Settle the job is as likely to be lost because that Settle had
+			// recorded it.
+			r.Logger.Warn("errand: outcome not recorded, the worker no longer holds the job",
+				append(jobAttrs(h.job), "retried", h.retried)...)
+		}
+		if o := h.outcome; o.Action == queue.Retry || o.Action == queue.Release {
+			r.noteDue(now.Add(max(o.Delay, 0)))
+		}
+		if h.job.Limited || h.job.Ordered {
+			r.noteDue(now)
+			letsOthers = true
+		}
+		r.held.settled(h)
+	}
+	if letsOthers && r.held.unfinished() == 0 {
+		signal(r.drained)
+	}
+	return events
+}
