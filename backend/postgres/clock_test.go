@@ -160,6 +160,44 @@ func TestServerClockIsCorrected(t *testing.T) {
 	wantReclaimed(t, other, "when a dead worker's lease is over", held[1])
 }
 
+// TestDeadWorkerBeforeCorrection: a dead worker's job was claimed before the clock went forward and
+// was put right. It is reclaimed when its lease is over.
+func TestDeadWorkerBeforeCorrection(t *testing.T) {
+	t.Parallel()
+	q, _, set := freshClock(t, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	enqueue(t, q, jobs(1)...)
+	for range 2 { // the first one may be slow
+		wantReclaimed(t, q, "before the jumps")
+	}
+	dead := claimFor(t, q, 1, 300*time.Millisecond)
+	set("1 hour")
+	wantReclaimed(t, q, "by the call that meets the jump")
+	time.Sleep(50 * time.Millisecond) // the clock is put right to a time after the jump
+	set("0")
+	wantReclaimed(t, q, "by the call that meets the jump back")
+	time.Sleep(350 * time.Millisecond)
+	wantReclaimed(t, q, "when the lease is over", dead...)
+}
+
+// TestServerClockIsCorrectedInPart: the clock goes back, and forward by less, before living workers
+// have extended their leases, which then still begin in the future.
+func TestServerClockIsCorrectedInPart(t *testing.T) {
+	t.Parallel()
+	q, _, set := freshClock(t, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	enqueue(t, q, jobs(1)...)
+	set("1 hour")
+	wantReclaimed(t, q, "before the jumps")
+	held := claimFor(t, q, 1, time.Minute)
+	for _, off := range []string{"0", "30 minutes"} {
+		set(off)
+		wantReclaimed(t, q, "by the call that meets the jump to "+off)
+		wantReclaimed(t, q, "after the jump to "+off)
+	}
+	if lost, _, err := q.Extend(t.Context(), time.Minute, held...); err != nil || len(lost) != 0 {
+		t.Fatalf("Extend after the jumps: lost %d, error %v", len(lost), err)
+	}
+}
+
 // TestWorkerOverClockJumps: a job that runs while the server's clock goes forward by an hour,
 // beside workers that reclaim, runs once and completes in its first attempt.
 func TestWorkerOverClockJumps(t *testing.T) {

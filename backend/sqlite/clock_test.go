@@ -110,6 +110,21 @@ func TestServerClockIsCorrected(t *testing.T) {
 	})
 }
 
+// TestDeadWorkerBeforeCorrection: a dead worker's job was claimed before the clock went forward and
+// was put right. It is reclaimed when its lease is over.
+func TestDeadWorkerBeforeCorrection(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, driver string) {
+		db, q := fresh(t, driver, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+		enqueue(t, q, jobs(1)...)
+		dead := claim(t, q, 1) // for a minute
+		execute(t, db, "UPDATE errand_jobs SET locked_at = locked_at - 50000000, locked_until = locked_at - 49950000 WHERE status = 'running'")
+		sqlite.SeeClock(q, time.Now().Add(-10*time.Second).UnixMicro())
+		sqlite.SeeClock(q, time.Now().Add(time.Hour).UnixMicro())
+		wantReclaimed(t, q, "by the call that meets the jump back", dead[0].ID)
+	})
+}
+
 // TestSchedulesAfterClockGoesBack: an "@every" is not silent until the clock comes to its next tick
 // again.
 func TestSchedulesAfterClockGoesBack(t *testing.T) {

@@ -7,9 +7,10 @@
 // jump forward ends later by as much as the clock jumped. Since heartbeats begin leases anew by the
 // new clock, no living worker loses a job, and the job of a dead one is reclaimed when its lease
 // would have ended without the jump, however many jumps there are. The call that meets a jump
-// reclaims by the time that the server's clock would have without it. A lease that began in the
-// future, by more than a minute, is of a clock that was set back: it is counted from when this
-// process has seen the jump, in the call that meets it from now, or has begun. Bounds: a jump up to
+// reclaims by the time that the server's clock would have without it. A jump back takes away as
+// much of the jumps forward before it. A lease that began in the future, by more than a minute, is
+// of a clock that was set back: it is counted from when this process has seen the jump, in the call
+// that meets it from now, or has begun. A later jump forward moves that time. Bounds: a jump up to
 // Tolerance, or up to the time that a slow call took, is not seen. A process that begins after a
 // jump forward does not know of it. If a process was suspended, the server's clock seems to jump
 // forward by that time: it reclaims what others held later by as much. Shown by: TestWatch;
@@ -87,10 +88,14 @@ func (w *Watch) Begin() Look {
 
 // Note notes the clock that a call has read. It returns by what to reclaim now, and by how much the
 // clock has jumped since the reading before, for [Log], or 0. If a concurrent call was faster, Note
-// leaves this reading out.
+// leaves this reading out. The next reading meets a jump between the two, which next has already.
 func (w *Watch) Note(l Look, clock int64) (next Look, jump time.Duration) {
-	jump = w.note(l, clock)
-	return w.Begin(), jump
+	isNoted, jump := w.note(l, clock)
+	next = w.Begin()
+	if !isNoted && clock > l.Latest && slices.Equal(next.Jumps, l.Jumps) {
+		next.Jumps = append(slices.Clone(next.Jumps), Jump{UpTo: l.Latest, By: clock - l.Latest})
+	}
+	return next, jump
 }
 
 // Log logs a jump, unless it is 0. log may be nil, for [slog.Default].
@@ -104,19 +109,20 @@ func Log(log *slog.Logger, jump time.Duration, attrs ...any) {
 	}
 }
 
-// note returns by how much the clock has jumped since the reading before, or 0.
-func (w *Watch) note(l Look, clock int64) (jump time.Duration) {
+// note reports whether it has noted the reading, and returns by how much the clock has jumped since
+// the reading before, or 0.
+func (w *Watch) note(l Look, clock int64) (isNoted bool, jump time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.last != l.last {
-		return 0
+		return false, 0
 	}
 	r := &reading{l.begun, time.Now(), clock}
 	before := w.last
 	w.last = r
 	if before == nil {
 		w.since = clock
-		return 0
+		return true, 0
 	}
 	least, most := r.begun.Sub(before.ended), r.ended.Sub(before.begun)
 	passed := time.Duration(clock-before.clock) * time.Microsecond
@@ -124,13 +130,25 @@ func (w *Watch) note(l Look, clock int64) (jump time.Duration) {
 	case passed > most+Tolerance:
 		j := Jump{UpTo: before.clock + most.Microseconds(), By: (passed - least).Microseconds()}
 		w.jumps = append(slices.Clone(w.jumps[max(0, len(w.jumps)+1-maxJumps):]), j)
-		return passed - most
+		w.since += j.By
+		return true, passed - most
 	case passed < least-Tolerance:
 		w.since = clock
-		w.jumps = slices.DeleteFunc(slices.Clone(w.jumps), func(j Jump) bool { return j.UpTo >= clock })
-		return passed - least
+		w.jumps = jumpsAfter(w.jumps, clock, (least - passed).Microseconds())
+		return true, passed - least
 	}
-	return 0
+	return true, 0
+}
+
+// jumpsAfter returns what is left of jumps after the clock went back to a time, by so many
+// microseconds. They come off the last jump, and then off those before it.
+func jumpsAfter(jumps []Jump, clock, by int64) []Jump {
+	left := slices.Clone(jumps)
+	for i := range slices.Backward(left) {
+		off := min(by, left[i].By)
+		left[i].By, by = left[i].By-off, by-off
+	}
+	return slices.DeleteFunc(left, func(j Jump) bool { return j.By == 0 || j.UpTo >= clock })
 }
 
 // JSON returns the Jumps as a JSON array of pairs: UpTo and By of each.

@@ -65,7 +65,11 @@ func TestWatch(t *testing.T) {
 				time.Sleep(c.pass)
 				l := s.look(c.call)
 				checkJumps(t, l, before, after, c.call, c.want)
-				if moved := l.Since != first.Since; moved != c.back || moved && l.Since < s.clock()-c.call.Microseconds() {
+				wantSince := first.Since
+				for _, j := range l.Jumps {
+					wantSince += j.By
+				}
+				if moved := l.Since != wantSince; moved != c.back || moved && l.Since < s.clock()-c.call.Microseconds() {
 					t.Errorf("Since: got %d after %d, the clock shows %d", l.Since, first.Since, s.clock())
 				}
 			})
@@ -117,6 +121,49 @@ func TestManyJumps(t *testing.T) {
 	})
 }
 
+// TestCorrectedJumps: a jump back takes away as much of the jumps forward before it, the last one
+// first. A jump forward moves Since as well: leases that began in the future go on for as long.
+func TestCorrectedJumps(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name  string
+		jumps []time.Duration
+		want  []int64 // seconds
+		since int64   // seconds from the first look, without the 5 s that pass before each jump
+	}{
+		{"corrected", []time.Duration{3600 * s, -3600 * s}, []int64{}, 0},
+		{"corrected in part", []time.Duration{3600 * s, -3000 * s}, []int64{600}, 600},
+		{"corrected too far", []time.Duration{3600 * s, -7200 * s}, []int64{}, -3600},
+		{"corrected twice", []time.Duration{3600 * s, -600 * s, -600 * s}, []int64{2400}, 2400},
+		{"the last of two", []time.Duration{3600 * s, 600 * s, -600 * s}, []int64{3600}, 3600},
+		{"more than the last of two", []time.Duration{3600 * s, 600 * s, -1000 * s}, []int64{3200}, 3200},
+		{"back, and forward again", []time.Duration{-3600 * s, 1800 * s}, []int64{1800}, -1800},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var at server
+				start := at.look(0).Since
+				var l clockwatch.Look
+				passed := int64(0) // until the last jump back
+				for i, by := range c.jumps {
+					time.Sleep(5 * time.Second)
+					at.off += by
+					if l = at.look(0); by < 0 {
+						passed = int64(i+1) * 5
+					}
+				}
+				got := []int64{}
+				for _, j := range l.Jumps {
+					got = append(got, j.By/1e6)
+				}
+				if since := (l.Since-start)/1e6 - passed; !slices.Equal(got, c.want) || since != c.since {
+					t.Errorf("got jumps by %v and Since %d s, want %v and %d s", got, since, c.want, c.since)
+				}
+			})
+		})
+	}
+}
+
 // TestConcurrentLooks: two looks that meet a jump note it once.
 func TestConcurrentLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -128,6 +175,25 @@ func TestConcurrentLooks(t *testing.T) {
 		_, first := s.Note(a, s.clock())
 		if l, second := s.Note(b, s.clock()); len(l.Jumps) != 1 || first != time.Hour || second != 0 {
 			t.Errorf("got %v, told as %v and %v; want one jump by an hour", l.Jumps, first, second)
+		}
+	})
+}
+
+// TestConcurrentLooksApart: a jump comes between the readings of two looks, and the one that has
+// not met it is noted first. The other one goes by the jump, and the next look notes it.
+func TestConcurrentLooksApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s server
+		s.look(0)
+		time.Sleep(time.Second)
+		a, b := s.Begin(), s.Begin()
+		s.Note(b, s.clock())
+		s.off = time.Hour
+		if l, jump := s.Note(a, s.clock()); len(l.Jumps) != 1 || l.Jumps[0].By != time.Hour.Microseconds() || jump != 0 {
+			t.Errorf("got %v, told as %v; want one by an hour that is not told", l.Jumps, jump)
+		}
+		if l := s.look(0); len(l.Jumps) != 1 || l.Jumps[0].By != time.Hour.Microseconds() {
+			t.Errorf("at the next look: got %v, want one jump by an hour", l.Jumps)
 		}
 	})
 }
