@@ -18,8 +18,8 @@ import (
 // Rule: claims, reclaims and prunes take such a job out of all sets, and note it in the sorted set
 // "bad"; all other functions pass over it. Its key stays. Reclaim reports what is in "bad", once a
 // minute for all processes. A job without its payload alone is claimed as unreadable.
-// Bounds: a state is checked as often as it is read. The counts may keep a job that had ended, or
-// that was the first of its line.
+// Bounds: a state is checked as often as it is read, for its fields and their types. The counts may
+// keep a job that had ended, or that was the first of its line.
 // Shown by: TestBadJob, TestBadJobKey, TestBadPart.
 
 // errNoPayload is why a job is unreadable whose hash has no payload.

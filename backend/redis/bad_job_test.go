@@ -21,6 +21,14 @@ var damages = map[string][][]string{
 	"has a state that is no msgpack": {{"HSET", "s", "\xc1\xc1"}},
 	"has a state that is a number":   {{"HSET", "s", "garbage"}},
 	"has a state without fields":     {{"HSET", "s", "\x80"}},
+	"has a status that is a table":   {{"HSET", "s", stateWith("\xa6status\x80", "\xa3max\x01")}},
+	"has a status that is unknown":   {{"HSET", "s", stateWith("\xa6status\xa1x", "\xa3max\x01")}},
+	"has a text for a number":        {{"HSET", "s", stateWith("\xa6status\xa7pending", "\xa3max\xa1x")}},
+}
+
+// stateWith returns a state in msgpack with those two fields, and others that each state has.
+func stateWith(status, most string) string {
+	return "\x86" + status + most + "\xa5queue\xa1q\xa4kind\xa1k\xa7created\x01\xa3due\xa8" + "12345678"
 }
 
 // TestBadJob: the hash of a job is damaged. All operations on its partition go on with the others,

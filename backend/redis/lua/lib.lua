@@ -76,12 +76,34 @@ local function isRun(r)
   return r.worker and r.fence and r.attempt and r.started and r.locked and r.lease
 end
 
--- decode returns the state in a text, or nil if errand has not written it. It looks at the fields
--- that each state has.
+-- typeOf has the type of each field of a state.
+local typeOf = {
+  status = 'string', queue = 'string', kind = 'string', key = 'string', group = 'string',
+  due = 'string', worker = 'string', error = 'string', ordered = 'boolean', priority = 'number',
+  max = 'number', cost = 'number', attempt = 'number', fence = 'number', created = 'number',
+  updated = 'number', started = 'number', finished = 'number', locked = 'number',
+  lease = 'number', cancel = 'number', redriven = 'number', redrives = 'number',
+}
+
+local isStatus = {
+  pending = true, running = true, held = true, completed = true, dead = true, cancelled = true,
+}
+
+-- hasTypes reports whether the fields of a state have their types. A newer release may have more.
+local function hasTypes(r)
+  for name, value in next, r do
+    if type(value) ~= typeOf[name] and typeOf[name] then return false end
+  end
+  return true
+end
+
+-- decode returns the state in a text, or nil if errand has not written it. It looks at the types of
+-- all fields, and whether there are those that each state has.
 local function decode(packed)
   local isRead, r = pcall(cmsgpack.unpack, packed)
-  if isRead and type(r) == 'table' and r.status and r.queue and r.kind and r.created and r.max
-    and type(r.due) == 'string' and #r.due == 8 and (r.group or not r.ordered) and (r.status ~= 'running' or isRun(r)) then
+  if isRead and type(r) == 'table' and hasTypes(r) and isStatus[r.status]
+    and r.queue and r.kind and r.created and r.max and r.due and #r.due == 8
+    and (r.group or not r.ordered) and (r.status ~= 'running' or isRun(r)) then
     return r
   end
 end
