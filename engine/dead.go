@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -76,7 +77,7 @@ func (r *run) announceReclaimed(jobs []*queue.Job) {
 	}
 	missed := 0
 	for _, job := range jobs {
-		if !isLastAttempt(job) || job.LastError == queue.ReclaimedCancelled {
+		if !isLastAttempt(job) || job.LastError == driver.ReclaimedCancelled {
 			continue
 		}
 		r.noteAnnouncing(+1)

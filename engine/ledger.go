@@ -87,7 +87,7 @@ func (l *Ledger) Report(ctx context.Context, fleet driver.Fleet) error {
 		return nil
 	}
 	now := l.started.Add(time.Since(l.started))
-	err := fleet.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: l.name}, Stopped: true, Stats: statsOf(counted, now)})
+	err := fleet.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: l.name}, Stopped: true, Stats: statsOf(counted, now)})
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()

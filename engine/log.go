@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // The messages of failures, which failureLog counts.
@@ -85,7 +86,7 @@ func isLogged(o queue.Outcome) bool {
 // writeReclaimed logs a job that was reclaimed, with attrs besides those of the job.
 func (l *failureLog) writeReclaimed(job *queue.Job, attrs ...any) {
 	switch {
-	case job.LastError == queue.ReclaimedCancelled:
+	case job.LastError == driver.ReclaimedCancelled:
 		l.log.Info(msgCancelled, append(append(jobAttrs(job), "error", job.LastError), attrs...)...)
 	case isLastAttempt(job):
 		l.write(slog.LevelError, msgDead, job, crashed(job.LastError), attrs...)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // eventOf returns the event of a recorded outcome.
@@ -48,7 +49,7 @@ func eventsOf(batch []*heldJob, lost []*queue.Job) []queue.Event {
 func reclaimedEvent(job *queue.Job) queue.Event {
 	e := queue.Event{Type: queue.EventRetried, Job: job, Err: crashed(job.LastError)}
 	switch {
-	case job.LastError == queue.ReclaimedCancelled:
+	case job.LastError == driver.ReclaimedCancelled:
 		e.Type = queue.EventCancelled
 	case isLastAttempt(job):
 		e.Type = queue.EventDead

@@ -1,9 +1,9 @@
 package engine
 
 import (
+	"database/sql"
 	"fmt"
 
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -13,12 +13,11 @@ const fewConns = 2
 // reserve tells the backend how many connections the handlers hold, until the caller calls release.
 // If none would be left for the backend, reserve returns an error: leases would expire while Extend
 // waits. If few would be left, it logs a warning.
-func (r *run) reserve() (release func(), err error) {
+func (r *run) reserve(dbs []*sql.DB) (release func(), err error) {
 	pool, ok := driver.As[driver.Pooled](r.Backend)
 	if !ok {
 		return func() {}, nil
 	}
-	dbs := queue.ConnsHeld(r.Handler)
 	left, release := pool.Reserve(r.Concurrency, dbs...)
 	held := "no handler is known to hold one"
 	if len(dbs) > 0 {

@@ -18,7 +18,7 @@ import (
 //
 //   - Problem: a person wants to know which workers are alive and what they do, and nothing may
 //     become slower or fail by that.
-//   - Rule: one goroutine sends one report in [queue.ReportInterval]. A report that fails is not
+//   - Rule: one goroutine sends one report in [driver.ReportInterval]. A report that fails is not
 //     repeated before that. A worker that stops has its record removed.
 //   - Bounds: a report takes reportTimeout at most, and holds one connection meanwhile. A worker
 //     that stops within firstReport of its start or of its order to stop does not report that.
@@ -84,7 +84,7 @@ func (r *run) reportLoop(ctx, patience context.Context) {
 		if ctx.Err() == nil {
 			log.report(err)
 		}
-		timer.Reset(queue.ReportInterval)
+		timer.Reset(driver.ReportInterval)
 	}
 	r.reportStopped(calls, fleet, hasReported)
 }
@@ -95,7 +95,7 @@ func (r *run) reportStopped(ctx context.Context, fleet driver.Fleet, hasReported
 	if !hasReported && !r.hasTallies() {
 		return
 	}
-	stopped := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: r.Name}, Stopped: true}
+	stopped := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: r.Name}, Stopped: true}
 	if err := r.sendReport(ctx, fleet, stopped); err != nil {
 		r.Logger.Warn("errand: the last report of the worker failed, it will be shown as vanished", "error", err)
 	}
@@ -119,7 +119,7 @@ func (r *run) sendReport(ctx context.Context, fleet driver.Fleet, report driver.
 // zero.
 func (r *run) newReport(draining time.Time) driver.WorkerReport {
 	host, pid := process()
-	report := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{
+	report := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{
 		Name: r.Name, Host: host, PID: pid, Version: version(),
 		Queues: slices.Clone(r.Queues), Kinds: slices.Clone(r.kinds), Concurrency: r.Concurrency,
 		Lease: min(r.Lease, check.MaxDelay), Grace: min(r.Grace, check.MaxDelay), Listens: r.canWake.Load(), Poll: r.poll(),

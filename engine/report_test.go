@@ -61,15 +61,15 @@ func TestReports(t *testing.T) {
 			t.Fatalf("reports in a minute: got %d, want 7", n)
 		}
 		for i := range all[1:] {
-			if d := q.at[i+1].Sub(q.at[i]); d != queue.ReportInterval {
-				t.Errorf("pause before report %d: got %v, want %v", i+2, d, queue.ReportInterval)
+			if d := q.at[i+1].Sub(q.at[i]); d != driver.ReportInterval {
+				t.Errorf("pause before report %d: got %v, want %v", i+2, d, driver.ReportInterval)
 			}
 		}
 		last := all[6]
 		if last.Host == "" || last.PID == 0 || last.Age != q.at[6].Sub(began) || last.ClaimAge <= 0 || last.ClaimAge > last.Age {
 			t.Errorf("report of a busy worker: got %+v", last)
 		}
-		want := queue.WorkerInfo{
+		want := driver.WorkerInfo{
 			Name: "w", Host: last.Host, PID: last.PID, Version: last.Version, Queues: []string{"default"}, Kinds: []string{work.Name},
 			Concurrency: 2, Busy: 2, Lease: time.Minute, Grace: time.Minute, Listens: true, Poll: 5 * time.Second,
 		}

@@ -47,7 +47,7 @@ func (t *tallies) of(key tallyKey) *queue.Stats {
 	counted := key
 	found := t.all[counted]
 	if found == nil && (len(t.all) >= maxTallies || check.Name(key.queue)+check.Name(key.kind) != "") {
-		counted.queue, counted.kind = queue.OtherStats, queue.OtherStats
+		counted.queue, counted.kind = driver.OtherStats, driver.OtherStats
 		found = t.all[counted]
 	}
 	if found == nil {
@@ -75,7 +75,7 @@ func (t *tallies) addReclaimed(minute int64, job *queue.Job) {
 	}
 	s := t.of(tallyKey{minute, job.Queue, job.Kind})
 	s.Lost++
-	if isLastAttempt(job) && job.LastError != queue.ReclaimedCancelled {
+	if isLastAttempt(job) && job.LastError != driver.ReclaimedCancelled {
 		s.Dead++
 	}
 }

@@ -34,12 +34,12 @@ func TestTallyOfAnything(t *testing.T) {
 	counted.addRun(1, &queue.Job{Queue: "q", Kind: "k"}, queue.Done, 1, 1)
 	counted.putBack(taken)
 	all := statsOf(counted.take(), time.Now())
-	if err := (driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w"}, Stats: all}).Check(); err != nil || len(all) != 2 {
+	if err := (driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w"}, Stats: all}).Check(); err != nil || len(all) != 2 {
 		t.Fatalf("got %+v, error %v; want two valid statistics", all, err)
 	}
 	for _, s := range all {
 		if s.Kind == "k" && (s.Done != 5 || s.Waited != math.MaxInt64) ||
-			s.Kind != "k" && (s.Kind != queue.OtherStats || s.Queue != queue.OtherStats || s.Failed != 1 || s.Lost != 1) {
+			s.Kind != "k" && (s.Kind != driver.OtherStats || s.Queue != driver.OtherStats || s.Failed != 1 || s.Lost != 1) {
 			t.Errorf("got %+v", s)
 		}
 	}

@@ -115,7 +115,7 @@ func TestStatsManyKinds(t *testing.T) {
 			done += int(r.Done)
 			names++
 		}
-		other := statsOf(t, q, queue.StatsFilter{Kind: queue.OtherStats})
+		other := statsOf(t, q, queue.StatsFilter{Kind: driver.OtherStats})
 		if done != kinds || names > 501 || len(other) != 1 || other[0].Done < kinds-500 {
 			t.Errorf("got %d runs of %d kinds, and of others %+v; want %d runs", done, names, other, kinds)
 		}

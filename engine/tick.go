@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -28,7 +27,7 @@ func (r *run) tickLoop(ctx context.Context) {
 		if fired > 0 && !r.canWake.Load() {
 			signal(r.wake)
 		}
-		if queue.IsForeignTick(err) {
+		if driver.IsForeignTick(err) {
 			r.Logger.Warn(msgForeignTick, "error", err)
 			err = nil
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/check"
+	"github.com/errandhq/errand/internal/handling"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -307,7 +308,7 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 		turns:       newTurns(w.Queues, w.Weights),
 		serving:     ctx,
 		quit:        quit,
-		handlers:    queue.WithBatches(context.WithoutCancel(ctx), w.Concurrency, ctx.Done()),
+		handlers:    handling.WithBatches(context.WithoutCancel(ctx), w.Concurrency, ctx.Done()),
 		room:        make(chan struct{}, 1),
 		work:        make(chan *heldJob, maxPrefetch+w.Concurrency),
 		wake:        make(chan struct{}, 1),
@@ -346,10 +347,11 @@ func (r *run) run(ctx context.Context) error {
 	if r.kinds != nil && len(r.kinds) == 0 {
 		return invalid("Worker.Handler", "a Mux without a handler")
 	}
-	if err := queue.CheckHandler(r.Handler); err != nil {
+	conns, err := queue.CheckHandler(r.Handler)
+	if err != nil {
 		return err
 	}
-	release, err := r.reserve()
+	release, err := r.reserve(conns)
 	if err != nil {
 		return err
 	}

@@ -15,17 +15,15 @@ import (
 // Claimants: workers of other languages.
 //
 // Problem: they claim and settle, and report neither themselves nor what their runs came to. Nobody
-// sees then that they work, nor that their jobs die. No client sends statistics.
-// Rule: the gateway keeps what it has given to each claimant. It reports the claimant each
-// queue.ReportInterval, and logs and counts its outcomes as a Worker does. A worker that reports
-// itself, to this gateway or another, also logs its outcomes, so the gateway only counts them: the
-// record of such a worker names its process, which that of a claimant does not.
-// Ends: the gateway forgets a claimant that sends nothing for its lease, and at least for
-// queue.VanishedAfter. It removes the record if the claimant held no jobs; else that shows a worker
-// that has vanished.
-// Bounds: maxClaimants; of jobs that a different gateway has given away, only deaths count, and
-// only if their worker claims here, too.
-// Shown by: TestClaimants, TestClaimantsDeaths, TestClaimantReportsItself.
+// sees then that they work, nor that their jobs die. No client sends statistics. Rule: the gateway
+// keeps what it has given to each claimant. It reports the claimant each driver.ReportInterval, and
+// logs and counts its outcomes as a Worker does. A worker that reports itself, to this gateway or
+// another, also logs its outcomes, so the gateway only counts them: the record of such a worker
+// names its process, which that of a claimant does not. Ends: the gateway forgets a claimant that
+// sends nothing for its lease, and at least for driver.VanishedAfter. It removes the record if the
+// claimant held no jobs; else that shows a worker that has vanished. Bounds: maxClaimants; of jobs
+// that a different gateway has given away, only deaths count, and only if their worker claims here,
+// too. Shown by: TestClaimants, TestClaimantsDeaths, TestClaimantReportsItself.
 
 const (
 	// maxClaimants is how many claimants a gateway keeps. It leaves further ones alone.
@@ -44,7 +42,7 @@ type claimants struct {
 
 // claimant is a worker that has claimed through the gateway.
 type claimant struct {
-	queue.WorkerInfo
+	driver.WorkerInfo
 	first, claimed, heard time.Time       // its first and last claim, and its last request
 	isKnown               bool            // it was reported by the gateway
 	reportsItself         bool            // so the gateway leaves it alone
@@ -136,7 +134,7 @@ func (c *claimants) settled(job *queue.Job) (g *given, isKnown, logsItself bool)
 func (c *claimants) isDue(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Sub(c.sent) >= queue.ReportInterval {
+	if now.Sub(c.sent) >= driver.ReportInterval {
 		return true
 	}
 	for _, w := range c.all {
@@ -149,7 +147,7 @@ func (c *claimants) isDue(now time.Time) bool {
 
 // take returns the reports of the claimants, and forgets those that are silent. fleet are the
 // records of all workers.
-func (c *claimants) take(now time.Time, fleet []queue.WorkerRecord) (reports []driver.WorkerReport) {
+func (c *claimants) take(now time.Time, fleet []driver.WorkerRecord) (reports []driver.WorkerReport) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent = now
@@ -161,7 +159,7 @@ func (c *claimants) take(now time.Time, fleet []queue.WorkerRecord) (reports []d
 	for _, name := range slices.Sorted(maps.Keys(c.all)) {
 		w := c.all[name]
 		maps.DeleteFunc(w.held, func(_ held, g *given) bool { return now.After(g.ends) })
-		isSilent := now.Sub(w.heard) > max(queue.VanishedAfter, w.Lease)
+		isSilent := now.Sub(w.heard) > max(driver.VanishedAfter, w.Lease)
 		if isSilent {
 			delete(c.all, name)
 		}
@@ -171,7 +169,7 @@ func (c *claimants) take(now time.Time, fleet []queue.WorkerRecord) (reports []d
 			w.isKnown, w.Busy = true, len(w.held)
 			reports = append(reports, driver.WorkerReport{WorkerInfo: w.WorkerInfo, Age: max(now.Sub(w.first), 1), ClaimAge: max(now.Sub(w.claimed), 1)})
 		case w.isKnown && w.Busy == 0:
-			reports = append(reports, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true})
+			reports = append(reports, driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: name}, Stopped: true})
 		}
 	}
 	return reports
@@ -207,7 +205,7 @@ func (h *Handler) keepReported() {
 func (h *Handler) reportClaimants(fleet, counts driver.Fleet, now time.Time) error {
 	ctx, cancel := h.upkeepContext()
 	defer cancel()
-	var all []queue.WorkerRecord
+	var all []driver.WorkerRecord
 	var err error
 	if fleet != nil && !h.claimants.isEmpty() {
 		if all, err = fleet.Workers(ctx); err != nil {

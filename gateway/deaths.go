@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -34,7 +35,7 @@ func (d *deaths) note(reclaimed []*queue.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, j := range reclaimed {
-		if j.Attempt >= j.MaxAttempts && j.LastError != queue.ReclaimedCancelled {
+		if j.Attempt >= j.MaxAttempts && j.LastError != driver.ReclaimedCancelled {
 			d.all = append(d.all, death{j, time.Now()})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestDeathsAreBounded: of the jobs that died the newest are kept, for ten minutes, and none that
@@ -19,7 +20,7 @@ func TestDeathsAreBounded(t *testing.T) {
 		}
 		d.note(dead)
 		d.note([]*queue.Job{
-			{Queue: "q", Attempt: 1, MaxAttempts: 2}, {Queue: "q", Attempt: 1, MaxAttempts: 1, LastError: queue.ReclaimedCancelled},
+			{Queue: "q", Attempt: 1, MaxAttempts: 2}, {Queue: "q", Attempt: 1, MaxAttempts: 1, LastError: driver.ReclaimedCancelled},
 		})
 		if got := d.take([]string{"p"}); len(got) != 0 {
 			t.Errorf("deaths of another queue: got %d", len(got))

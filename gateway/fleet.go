@@ -21,11 +21,11 @@ func (q *request) workers() (any, error) {
 	defer cancel()
 	all, err := fleet.Workers(ctx)
 	isOther := func(name string) bool { return !q.access.mayUse(name) }
-	all = slices.DeleteFunc(all, func(w queue.WorkerRecord) bool { return slices.ContainsFunc(w.Queues, isOther) })
+	all = slices.DeleteFunc(all, func(w driver.WorkerRecord) bool { return slices.ContainsFunc(w.Queues, isOther) })
 	for i := range all {
 		wire.SetUTC(&all[i].StartedAt, &all[i].ClaimedAt, &all[i].DrainingAt, &all[i].SeenAt)
 	}
-	return wire.WorkersAnswer{Workers: append([]queue.WorkerRecord{}, all...)}, err
+	return wire.WorkersAnswer{Workers: append([]driver.WorkerRecord{}, all...)}, err
 }
 
 // defaultRuns is how many jobs of each worker a request for runs gets that does not say it.
@@ -44,11 +44,11 @@ func (q *request) runs() (any, error) {
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()
 	all, err := fleet.Runs(ctx, cmp.Or(in.Most, defaultRuns), in.Workers...)
-	all = slices.DeleteFunc(all, func(r queue.Run) bool { return !q.access.mayUse(r.Queue) })
+	all = slices.DeleteFunc(all, func(r driver.Run) bool { return !q.access.mayUse(r.Queue) })
 	for i := range all {
 		wire.SetUTC(&all[i].Since)
 	}
-	return wire.RunsAnswer{Runs: append([]queue.Run{}, all...)}, err
+	return wire.RunsAnswer{Runs: append([]driver.Run{}, all...)}, err
 }
 
 // rules returns the rules of the queues that the client may use, and the paused kinds.

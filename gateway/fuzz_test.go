@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // FuzzHandler: no request makes the gateway panic, fail, or answer with anything but JSON. A
@@ -90,7 +91,7 @@ func stateOf(t *testing.T, q *memory.Queue) string {
 	}
 	state := struct {
 		Jobs    []queue.Record
-		Workers []queue.WorkerInfo
+		Workers []driver.WorkerInfo
 		Results []queue.Result
 	}{Jobs: jobs}
 	for _, w := range workers {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/wire"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -114,7 +113,7 @@ func (s *reports) begin() {
 
 // pause counts one call, and returns how long to wait before it. The caller holds s.mu.
 func (s *reports) pause(now time.Time) time.Duration {
-	if earliest := now.Add(-queue.ReportInterval); s.paid.Before(earliest) {
+	if earliest := now.Add(-driver.ReportInterval); s.paid.Before(earliest) {
 		s.paid = earliest
 	}
 	wait := min(s.paid.Sub(now), reportPause)

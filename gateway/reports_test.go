@@ -17,7 +17,6 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/internal/wire"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -80,7 +79,7 @@ func TestReportsOfFew(t *testing.T) {
 				r.report(wire.ReportRequest{Name: fmt.Sprint("w", i)}, r.written(10*time.Millisecond))
 				r.running.Wait()
 			}
-			time.Sleep(queue.ReportInterval)
+			time.Sleep(driver.ReportInterval)
 		}
 		r.useUp()
 		before := q.reports.Load()
@@ -266,7 +265,7 @@ func TestReportsInOrder(t *testing.T) {
 		q := &refusing{counting: newCounting()}
 		q.refuse = func(ctx context.Context) error {
 			time.Sleep(300 * time.Millisecond)
-			return q.counting.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "bad"}})
+			return q.counting.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "bad"}})
 		}
 		r := &reporters{T: t, h: open(t, q, gateway.Options{})}
 		defer r.h.Close()
@@ -274,7 +273,7 @@ func TestReportsInOrder(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
 		q.refuse = func(ctx context.Context) error {
-			return q.counting.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "bad"}, Stopped: true})
+			return q.counting.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "bad"}, Stopped: true})
 		}
 		r.report(wire.ReportRequest{Name: "bad", Stopped: true}, r.written(290*time.Millisecond))
 		r.running.Wait()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -124,7 +123,7 @@ func (h *Handler) fire(r driver.ScheduleRunner) (again time.Duration, err error)
 	ctx, cancel := h.upkeepContext()
 	defer cancel()
 	_, next, err := r.FireSchedules(ctx)
-	if queue.IsForeignTick(err) {
+	if driver.IsForeignTick(err) {
 		h.options.Logger.Warn("errand: gateway: fired a tick of other time zone data", "error", err)
 		err = nil
 	}

@@ -133,7 +133,7 @@ func TestAhead(t *testing.T) {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
 				q := open(t)
-				report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"first", "q"}, Kinds: []string{"test", "slow"}})
+				report(t, q, driver.WorkerInfo{Name: "one", Queues: []string{"first", "q"}, Kinds: []string{"test", "slow"}})
 				a := explain(t, q, ops.Question{ID: c.make(t, q)})
 				text := a.Reasons[0].Verdict + "\n" + strings.Join(a.Reasons[0].Evidence, "\n")
 				if reasonIDs(a) != c.want || !strings.Contains(text, c.says) {
@@ -230,7 +230,7 @@ func TestRanking(t *testing.T) {
 			t.Run(name+"/"+c.want, func(t *testing.T) {
 				t.Parallel()
 				q := open(t)
-				report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"q"}, Kinds: []string{"test", "slow"}})
+				report(t, q, driver.WorkerInfo{Name: "one", Queues: []string{"q"}, Kinds: []string{"test", "slow"}})
 				if a := explain(t, q, ops.Question{ID: c.make(t, q)}); reasonIDs(a) != c.want {
 					t.Errorf("got %s, want %s", reasonIDs(a), c.want)
 				}
@@ -254,7 +254,7 @@ func TestManyUnserved(t *testing.T) {
 			if want := "no worker is alive; queues with due jobs: q, queue-0, queue-1, queue-2, queue-3, and 3 more"; c.Value != want || c.Level != ops.Fail {
 				t.Errorf("got %+v, want %q", c, want)
 			}
-			report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"q"}, Kinds: []string{"test"}})
+			report(t, q, driver.WorkerInfo{Name: "one", Queues: []string{"q"}, Kinds: []string{"test"}})
 			c = examine(t, q, ops.Options{})["nobody-serves"]
 			for _, want := range []string{"queue-0, queue-1, queue-2, queue-3, queue-4, and 2 more", "kind-4 in the queue q, and 2 more"} {
 				if !strings.Contains(c.Value, want) || c.Level != ops.Fail {

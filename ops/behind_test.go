@@ -17,7 +17,7 @@ import (
 func TestBehindMany(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
-	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}})
+	report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{"other"}})
 	exec(t, db, `INSERT INTO errand.jobs (queue, kind, scheduled_at)
 		SELECT 'q', CASE n WHEN 10001 THEN 'rare' ELSE 'test' END, now() - interval '1 hour' + n * interval '1 millisecond'
 		FROM generate_series(1, 10001) AS n`)
@@ -33,7 +33,7 @@ func TestBehindMany(t *testing.T) {
 func TestManyAhead(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
-	w := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}, Age: time.Hour, ClaimAge: time.Second}
+	w := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}, Age: time.Hour, ClaimAge: time.Second}
 	w.Stats = []driver.MinuteStats{{Queue: "q", Kind: "test", Age: time.Minute, Stats: queue.Stats{Done: 600, Ran: time.Minute}}}
 	if err := q.ReportWorkers(t.Context(), w); err != nil {
 		t.Fatal(err)

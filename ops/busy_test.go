@@ -18,7 +18,7 @@ func TestBusySinceReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := open(t)
-			report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 10})
+			report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 10})
 			for range 10 {
 				enqueue(t, q, queue.Job{Queue: "q"})
 			}
@@ -44,7 +44,7 @@ func TestBusySinceReport(t *testing.T) {
 func TestHungHandler(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
-	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
+	report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
 	id := enqueue(t, q, queue.Job{})
 	claim(t, q, "", time.Minute)
 	waits := enqueue(t, q, queue.Job{})

@@ -28,7 +28,7 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 	var versions []string
 	for _, w := range live {
 		// A worker that stops may have a deploy's old version. Its report may be ten seconds late.
-		if isDraining(w) && w.SeenAt.Sub(w.DrainingAt) > w.Grace+queue.ReportInterval {
+		if isDraining(w) && w.SeenAt.Sub(w.DrainingAt) > w.Grace+driver.ReportInterval {
 			return finding{Warn, fmt.Sprintf("worker %s has been stopping since %v, its Grace is %v", w.Name, w.DrainingAt.Format(time.RFC3339), plain.Duration(w.Grace)),
 				"a handler ignores the end of its context: the worker's log has its stack. Kill the process; its jobs run again"}, nil
 		}
@@ -56,7 +56,7 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 
 // workers returns the workers, and the transaction that keeps some of them from reporting
 // themselves, nil if there is none or if that cannot be known. These are taken for live ones.
-func (d *doctor) workers(ctx context.Context, f driver.Fleet) ([]queue.WorkerRecord, *heldReports, error) {
+func (d *doctor) workers(ctx context.Context, f driver.Fleet) ([]driver.WorkerRecord, *heldReports, error) {
 	workers, err := f.Workers(ctx)
 	if err != nil || d.server == nil {
 		return workers, nil, err
@@ -74,7 +74,7 @@ func (d *doctor) workers(ctx context.Context, f driver.Fleet) ([]queue.WorkerRec
 }
 
 // lately describes the workers that have gone silent in the last few minutes.
-func lately(workers []queue.WorkerRecord) (list []string) {
+func lately(workers []driver.WorkerRecord) (list []string) {
 	const few = 5 * time.Minute
 	for _, w := range workers {
 		if isSilent(w) && w.Silent < few {
@@ -106,7 +106,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 		if b.Age < soon {
 			continue
 		}
-		serving := slices.DeleteFunc(slices.Clone(live), func(w queue.WorkerRecord) bool { return !slices.Contains(w.Queues, b.Queue) })
+		serving := slices.DeleteFunc(slices.Clone(live), func(w driver.WorkerRecord) bool { return !slices.Contains(w.Queues, b.Queue) })
 		if len(serving) == 0 {
 			queues = append(queues, withLost(b.Queue, vanished(workers, b.Queue, ""), b.Queue, queuesOf(live)))
 			continue
@@ -116,7 +116,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 			return finding{}, err
 		}
 		for _, kind := range due {
-			if !slices.ContainsFunc(serving, func(w queue.WorkerRecord) bool { return handles(w, kind) }) {
+			if !slices.ContainsFunc(serving, func(w driver.WorkerRecord) bool { return handles(w, kind) }) {
 				retired = cmp.Or(retired, d.command("jobs", "cancel", "--kind", kind, "--queue", b.Queue))
 				kinds = append(kinds, withLost(kind+" in the queue "+b.Queue, vanished(workers, b.Queue, kind), kind, kindsOf(serving)))
 			}
@@ -140,7 +140,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 }
 
 // withLost appends to text which worker has vanished, or else which of names are spelled like name.
-func withLost(text string, lost []queue.WorkerRecord, name string, names []string) string {
+func withLost(text string, lost []driver.WorkerRecord, name string, names []string) string {
 	if len(lost) > 0 {
 		return fmt.Sprintf("%s (worker %s did, and vanished %v ago: start it again)", text, lost[0].Name, short(lost[0].Silent))
 	}

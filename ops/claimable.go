@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // due are due jobs of a queue with the same kind and group.
@@ -115,7 +116,7 @@ type claimable struct {
 // claimable returns which due jobs of a queue these workers would claim, before the job before
 // unless that is nil. No workers means that any worker may claim them. ok is false if that cannot
 // be known.
-func (f *facts) claimable(ctx context.Context, name string, before *queue.Record, workers []queue.WorkerRecord) (c claimable, ok bool, err error) {
+func (f *facts) claimable(ctx context.Context, name string, before *queue.Record, workers []driver.WorkerRecord) (c claimable, ok bool, err error) {
 	list, isAll, ok, err := f.dueJobs(ctx, name, before)
 	if err != nil || !ok {
 		return c, false, err
@@ -129,7 +130,7 @@ func (f *facts) claimable(ctx context.Context, name string, before *queue.Record
 	for _, d := range list {
 		why := ""
 		switch {
-		case len(workers) > 0 && !slices.ContainsFunc(workers, func(w queue.WorkerRecord) bool { return handles(w, d.kind) }):
+		case len(workers) > 0 && !slices.ContainsFunc(workers, func(w driver.WorkerRecord) bool { return handles(w, d.kind) }):
 			why = "of kinds that these workers do not handle"
 		case slices.Contains(f.pauses, d.kind):
 			why = "of paused kinds"

@@ -273,11 +273,11 @@ func TestFaults(t *testing.T) {
 			report(t, q, w)
 		}, "no connection"},
 		{"fleet", "two versions", ops.Warn, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
-			report(t, q, queue.WorkerInfo{Name: "a", Version: "v1.0.0"})
-			report(t, q, queue.WorkerInfo{Name: "b", Version: "v1.1.0"})
+			report(t, q, driver.WorkerInfo{Name: "a", Version: "v1.0.0"})
+			report(t, q, driver.WorkerInfo{Name: "b", Version: "v1.1.0"})
 		}, "v1.0.0, v1.1.0"},
 		{"fleet", "does not stop", ops.Warn, func(t *testing.T, _ *sql.DB, q *postgres.Backend) {
-			w := queue.WorkerInfo{Name: "a", Grace: time.Second}
+			w := driver.WorkerInfo{Name: "a", Grace: time.Second}
 			if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: w, DrainAge: time.Minute}); err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestWorkerElsewhere: where no worker is known, Explain says where it has looked, and names
@@ -65,8 +66,8 @@ func TestWorkerOfOtherFile(t *testing.T) {
 func TestQueuesServed(t *testing.T) {
 	t.Parallel()
 	_, q := fresh(t)
-	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"emails", "reports"}})
-	report(t, q, queue.WorkerInfo{Name: "v", Queues: []string{"emails", "reports"}})
+	report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{"emails", "reports"}})
+	report(t, q, driver.WorkerInfo{Name: "v", Queues: []string{"emails", "reports"}})
 	for name, want := range map[string]string{"mails": "similar names: emails", "billing": "live workers, all of other queues: 2 (emails, reports)"} {
 		a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: name})})
 		wantReason(t, a, "queue-not-served")
@@ -82,7 +83,7 @@ func TestSilentHolder(t *testing.T) {
 	db, q := fresh(t)
 	id := enqueue(t, q, queue.Job{})
 	claim(t, q, "", time.Minute)
-	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}})
+	report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}})
 	wantReason(t, explain(t, q, ops.Question{ID: id}), "running")
 	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '18 seconds'`)
 	a := explain(t, q, ops.Question{ID: id})

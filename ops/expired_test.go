@@ -10,6 +10,7 @@ import (
 	"github.com/errandhq/errand/middleware"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // expiredCases are fleets in which worker w has let its lease expire.
@@ -23,7 +24,7 @@ var expiredCases = []struct {
 		[]string{"no worker is alive to reclaim it: start one", "the worker w does not report itself"}},
 	{"its worker lives", func(t *testing.T, q backends) {
 		time.Sleep(20 * time.Millisecond) // it should have extended its lease before it reports itself
-		report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}})
+		report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{"other"}})
 	}, ops.Warn,
 		[]string{"although its worker reports itself", "a live worker reclaims it within one more lease (1s). Alive: 1 worker", `"extend" in the log of w`}},
 	{"another one lives", func(t *testing.T, q backends) { report(t, q, idle) }, ops.Warn,
@@ -77,7 +78,7 @@ func TestExpiredLongAgo(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
 	report(t, q, idle)
-	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
+	report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
 	id := enqueue(t, q, queue.Job{})
 	claim(t, q, "", time.Minute)
 	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '5 minutes', locked_until = now() - interval '4 minutes 30 seconds'`)
@@ -91,7 +92,7 @@ func TestExpiredLongAgo(t *testing.T) {
 func TestKilledSince(t *testing.T) {
 	t.Parallel()
 	db, q := fresh(t)
-	report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
+	report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Host: "h", PID: 7})
 	id := enqueue(t, q, queue.Job{})
 	claim(t, q, "", 4*time.Second)
 	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '9 seconds', locked_until = now() - interval '5 seconds'`)
@@ -159,7 +160,7 @@ func TestMissedHeartbeat(t *testing.T) {
 			if r := a.Reasons[0]; !strings.Contains(r.Verdict, "has not extended its lease for ") || !strings.HasSuffix(r.Remedy, "no other one is alive: start one") {
 				t.Errorf("got %+v", r)
 			}
-			report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"other"}})
+			report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{"other"}})
 			a = explain(t, q, ops.Question{ID: id})
 			wantReason(t, a, "holder-silent")
 			if r := a.Reasons[0]; !strings.Contains(r.Verdict, "although its worker reports itself") || !strings.Contains(r.Remedy, `"extend" in the log of w`) {

@@ -162,14 +162,14 @@ type facts struct {
 	unknown   []string
 
 	knowsWorkers bool
-	workers      []queue.WorkerRecord
-	claimers     []queue.WorkerRecord // those that would claim the job
-	free         []queue.WorkerRecord // those of them that have room
-	roles        []workerRole         // read if no worker's claims succeed
-	committing   []locker             // those whose commits wait for a standby
-	held         *heldReports         // what keeps reports of workers waiting
-	runs         []queue.Run          // what they run now
-	longest      time.Duration        // for how long the workers' longest run has lasted
+	workers      []driver.WorkerRecord
+	claimers     []driver.WorkerRecord // those that would claim the job
+	free         []driver.WorkerRecord // those of them that have room
+	roles        []workerRole          // read if no worker's claims succeed
+	committing   []locker              // those whose commits wait for a standby
+	held         *heldReports          // what keeps reports of workers waiting
+	runs         []driver.Run          // what they run now
+	longest      time.Duration         // for how long the workers' longest run has lasted
 }
 
 // hasChanged reports whether the job is no longer as it was read.

@@ -100,7 +100,7 @@ func TestExplainPostgres(t *testing.T) {
 		{"holder-vanished", "", func(t *testing.T, db *sql.DB, q *postgres.Backend) ops.Question {
 			id := enqueue(t, q, queue.Job{})
 			claim(t, q, "", time.Minute)
-			report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}})
+			report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}})
 			exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute' WHERE worker = 'w'`)
 			return ops.Question{ID: id}
 		}},

@@ -17,7 +17,7 @@ import (
 )
 
 // idle is a worker that serves the queues of all cases, and does nothing.
-var idle = queue.WorkerInfo{Name: "idle", Queues: []string{queue.DefaultQueue, "q"}}
+var idle = driver.WorkerInfo{Name: "idle", Queues: []string{queue.DefaultQueue, "q"}}
 
 // workerCases are faults of workers. In them there is no idle worker.
 var workerCases = []struct {
@@ -68,7 +68,7 @@ var workerCases = []struct {
 		enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})
 		claim(t, q, "q", time.Minute)
 		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
-		report(t, q, queue.WorkerInfo{Name: "w", Queues: []string{"first", "q"}})
+		report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{"first", "q"}})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
 	}},
 	{"starved", "workers-busy", func(t *testing.T, q backends) ops.Question {
@@ -80,7 +80,7 @@ var workerCases = []struct {
 	}},
 	{"starved", "", func(t *testing.T, q backends) ops.Question {
 		ago := time.Now().Add(-time.Minute)
-		report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"first", "q"}})
+		report(t, q, driver.WorkerInfo{Name: "one", Queues: []string{"first", "q"}})
 		enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
 		return ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})}
 	}},
@@ -146,8 +146,8 @@ func (q noBacklogs) Backlogs(context.Context) ([]driver.Backlog, error) {
 func TestNotStarved(t *testing.T) {
 	q := noBacklogs{memory.New(memory.Options{}), t}
 	ago := time.Now().Add(-time.Minute)
-	report(t, q, queue.WorkerInfo{Name: "one", Queues: []string{"first", "q"}})
-	report(t, q, queue.WorkerInfo{Name: "two", Queues: []string{"q", "first"}})
+	report(t, q, driver.WorkerInfo{Name: "one", Queues: []string{"first", "q"}})
+	report(t, q, driver.WorkerInfo{Name: "two", Queues: []string{"q", "first"}})
 	enqueue(t, q, queue.Job{Queue: "first", ScheduledAt: ago})
 	a, err := ops.Explain(t.Context(), q, ops.Question{ID: enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: ago})})
 	if err != nil || strings.Contains(reasonIDs(a), "starved") {

@@ -156,7 +156,7 @@ func explain(t *testing.T, q queue.Queue, question ops.Question) ops.Answer {
 }
 
 // report makes a worker report itself, with queues and without kinds.
-func report(t *testing.T, q driver.Fleet, w queue.WorkerInfo) {
+func report(t *testing.T, q driver.Fleet, w driver.WorkerInfo) {
 	t.Helper()
 	if w.Concurrency == 0 {
 		w.Concurrency = 1
@@ -186,7 +186,7 @@ func run(t *testing.T, w engine.Worker) (stop func()) {
 	return stop
 }
 
-func workers(t *testing.T, fleet driver.Fleet) []queue.WorkerRecord {
+func workers(t *testing.T, fleet driver.Fleet) []driver.WorkerRecord {
 	t.Helper()
 	list, err := fleet.Workers(t.Context())
 	if err != nil {

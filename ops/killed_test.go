@@ -16,6 +16,7 @@ import (
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestKilledProcess runs a worker until its process is killed. TestKilled starts it.
@@ -71,7 +72,7 @@ func TestKilled(t *testing.T) {
 	if want := fmt.Sprintf("if its process %d on host ", cmd.Process.Pid); !strings.HasPrefix(a.Reasons[0].Evidence[1], want) {
 		t.Errorf("evidence %q, want %q", a.Reasons[0].Evidence, want)
 	}
-	other := queue.WorkerInfo{Name: "other", Queues: []string{"email"}, Kinds: []string{"emails.sent"}}
+	other := driver.WorkerInfo{Name: "other", Queues: []string{"email"}, Kinds: []string{"emails.sent"}}
 	for _, c := range []struct{ reason, doctor string }{
 		{"queue-not-served", "emails (worker victim did, and vanished "},
 		{"kind-not-handled", "emails.send in the queue emails (worker victim did, and vanished "},

@@ -46,7 +46,7 @@ func (f *facts) kinds(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	if statistician, ok := driver.As[driver.Statistician](f.queue); ok {
-		list, err := statistician.Stats(ctx, queue.StatsFilter{From: time.Now().Add(-queue.StatsKept), ByKind: true})
+		list, err := statistician.Stats(ctx, queue.StatsFilter{From: time.Now().Add(-driver.StatsKept), ByKind: true})
 		if _, err := f.tryOrNote(ctx, "which kinds have run", err); err != nil {
 			return nil, err
 		}

@@ -16,10 +16,10 @@ import (
 
 // rateWaits returns what rates of a queue have left: of groups, and of the queue for "". It is nil
 // if this is not known, which is noted.
-func (f *facts) rateWaits(ctx context.Context, name string, groups ...string) (map[string]queue.RateWait, error) {
+func (f *facts) rateWaits(ctx context.Context, name string, groups ...string) (map[string]driver.RateWait, error) {
 	what := fmt.Sprintf("whether the rates of the queue %s have tokens left", name)
 	teller, ok := driver.As[driver.RateTeller](f.queue)
-	var list []queue.RateWait
+	var list []driver.RateWait
 	var err error
 	if ok {
 		list, err = teller.RateWaits(ctx, name, groups...)
@@ -33,7 +33,7 @@ func (f *facts) rateWaits(ctx context.Context, name string, groups ...string) (m
 	if ok, err := f.tryOrNote(ctx, what, err); !ok {
 		return nil, err
 	}
-	waits := make(map[string]queue.RateWait)
+	waits := make(map[string]driver.RateWait)
 	for _, w := range list {
 		waits[w.Group] = w
 	}
@@ -62,7 +62,7 @@ func (f *facts) rated(ctx context.Context) (reasons []Reason, err error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(waits, func(group string, w queue.RateWait) bool {
+	maps.DeleteFunc(waits, func(group string, w driver.RateWait) bool {
 		return rates[group].Jobs <= 0 || len(f.spent(w, rates[group], 0)) == 0
 	})
 	if len(waits) == 0 {
@@ -84,7 +84,7 @@ func (f *facts) before(ctx context.Context) (map[string]int, error) {
 	}
 	list, _, _, err := f.dueJobs(ctx, f.job.Queue, f.job)
 	for _, d := range list {
-		isHandled := func(w queue.WorkerRecord) bool { return handles(w, d.kind) }
+		isHandled := func(w driver.WorkerRecord) bool { return handles(w, d.kind) }
 		if slices.Contains(f.pauses, d.kind) || len(f.claimers) > 0 && !slices.ContainsFunc(f.claimers, isHandled) {
 			continue
 		}
@@ -98,7 +98,7 @@ func (f *facts) before(ctx context.Context) (map[string]int, error) {
 
 // spent returns the reason if the rate has too few tokens for the job. before is how many jobs take
 // tokens before it.
-func (f *facts) spent(w queue.RateWait, rate queue.Rate, before int) []Reason {
+func (f *facts) spent(w driver.RateWait, rate queue.Rate, before int) []Reason {
 	whose := "queue " + f.job.Queue
 	if w.Group != "" {
 		whose = fmt.Sprintf("group %q of the queue %s", w.Group, f.job.Queue)

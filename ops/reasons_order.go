@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // ordered returns which job of the same line comes first.
@@ -22,7 +23,7 @@ func (f *facts) ordered(ctx context.Context) ([]Reason, error) {
 	r := Reason{Level: OK, Remedy: f.command("explain", first.ID), Evidence: []string{
 		fmt.Sprintf("job %d of the kind %s is %s, and has used %d of %s", first.ID, first.Kind, first.Status, first.Attempt, count(first.MaxAttempts, "attempt"))}}
 	behind := fmt.Sprintf("Job %d waits for job %d of its group %q, ", j.ID, first.ID, j.Group)
-	isHandled := func(w queue.WorkerRecord) bool { return handles(w, first.Kind) }
+	isHandled := func(w driver.WorkerRecord) bool { return handles(w, first.Kind) }
 	switch serving := f.serving(); {
 	case first.Status == queue.StatusHeld:
 		r.ID, r.Level, r.Verdict = "behind-held", Fail, behind+"which is held."

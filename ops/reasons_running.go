@@ -60,14 +60,14 @@ func (f *facts) running(ctx context.Context) ([]Reason, error) {
 const ignores = 10 * time.Second
 
 // lost returns why the job's worker does not extend its lease any more, or soon will not.
-func (f *facts) lost(ctx context.Context, holder queue.WorkerRecord, isKnown bool, evidence []string) ([]Reason, error) {
+func (f *facts) lost(ctx context.Context, holder driver.WorkerRecord, isKnown bool, evidence []string) ([]Reason, error) {
 	j := f.job
 	expired := f.at.Sub(j.LeaseEnds)
 	switch {
 	case expired >= 0:
 		return f.unlessLocked(ctx, evidence, func() (Reason, error) { return f.expired(ctx, expired, holder, isKnown) })
 	case isKnown && holder.Vanished:
-		return f.withCancel(ctx, Reason{ID: "holder-vanished", Level: Warn, Evidence: append(evidence, describe([]queue.WorkerRecord{holder})...),
+		return f.withCancel(ctx, Reason{ID: "holder-vanished", Level: Warn, Evidence: append(evidence, describe([]driver.WorkerRecord{holder})...),
 			Verdict: fmt.Sprintf("Job %d is held by a worker that has vanished.", j.ID),
 			Remedy:  fmt.Sprintf("its lease ends in %v; then %s", short(-expired), f.reclaimer())})
 	case isKnown && f.isSilent(holder):
@@ -98,14 +98,14 @@ func (f *facts) unlessLocked(ctx context.Context, evidence []string, because fun
 }
 
 // unextended returns the reason for a lease that should have been extended, and has not ended yet.
-func (f *facts) unextended(held, lease time.Duration, holder queue.WorkerRecord, isKnown bool) Reason {
+func (f *facts) unextended(held, lease time.Duration, holder driver.WorkerRecord, isKnown bool) Reason {
 	j := f.job
 	r := Reason{ID: "holder-silent", Level: Warn, Evidence: []string{fmt.Sprintf("a worker extends its leases every %v", short(lease/3))},
 		Verdict: fmt.Sprintf("Job %d is held by a worker that has not extended its lease for %v: it was killed, hangs, or is cut off.", j.ID, short(held)),
 		Remedy:  fmt.Sprintf("look at the process and the log of %s. If it stays silent, its lease ends in %v; then %s", j.Worker, short(lease-held), f.reclaimer())}
 	if isKnown && f.failsToExtend(holder) {
 		r.Verdict = fmt.Sprintf("The lease of job %d was not extended for %v, although its worker reports itself: it does not extend its leases.", j.ID, short(held))
-		r.Evidence = append(describe([]queue.WorkerRecord{holder}), extendsNeed)
+		r.Evidence = append(describe([]driver.WorkerRecord{holder}), extendsNeed)
 		r.Remedy = fmt.Sprintf("its lease ends in %v; then any live worker reclaims the job%s", short(lease-held), f.lookForExtend())
 	}
 	return r
@@ -120,8 +120,8 @@ func (f *facts) lookForExtend() string {
 }
 
 // rescuers returns the live workers, without the one that holds the job.
-func (f *facts) rescuers() []queue.WorkerRecord {
-	return slices.DeleteFunc(living(f.workers), func(w queue.WorkerRecord) bool { return w.Name == f.job.Worker || f.isSilent(w) })
+func (f *facts) rescuers() []driver.WorkerRecord {
+	return slices.DeleteFunc(living(f.workers), func(w driver.WorkerRecord) bool { return w.Name == f.job.Worker || f.isSilent(w) })
 }
 
 // reclaimer says who reclaims the job when its lease has ended.
@@ -149,7 +149,7 @@ const reclaimedWithin = 4
 
 // expired returns the reason for a lease that ended so long ago: what is known of the worker that
 // had it, and who will reclaim the job.
-func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.WorkerRecord, isKnown bool) (r Reason, err error) {
+func (f *facts) expired(ctx context.Context, ago time.Duration, holder driver.WorkerRecord, isKnown bool) (r Reason, err error) {
 	j := f.job
 	lease := max(j.LeaseEnds.Sub(j.LockedAt), time.Second)
 	within := fmt.Sprintf("within one more lease (%v)", short(lease))
@@ -162,7 +162,7 @@ func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.Wor
 	switch {
 	case isAlive:
 		r.Verdict = fmt.Sprintf("The lease of job %d expired %v ago, although its worker reports itself: it does not extend its leases.", j.ID, short(ago))
-		r.Evidence = append(describe([]queue.WorkerRecord{holder}), extendsNeed)
+		r.Evidence = append(describe([]driver.WorkerRecord{holder}), extendsNeed)
 	case mayLive:
 		r.Evidence = []string{lastSeen(holder) + ", before it had to extend the lease: it may have ended since", reportsNeed}
 	case isKnown:
@@ -201,7 +201,7 @@ func (f *facts) expired(ctx context.Context, ago time.Duration, holder queue.Wor
 
 // failsToExtend reports whether the job's worker lives and does not extend the lease: it has
 // reported itself since it should have extended it, or would have if it could.
-func (f *facts) failsToExtend(holder queue.WorkerRecord) bool {
+func (f *facts) failsToExtend(holder driver.WorkerRecord) bool {
 	due := f.job.LockedAt.Add(f.job.LeaseEnds.Sub(f.job.LockedAt) / 2) // and a margin
 	return f.isReporting(holder) && (f.held.explains(holder) || holder.SeenAt.After(due))
 }

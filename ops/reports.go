@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // heldReports is a transaction that has locked what workers write when they report themselves, so
@@ -24,7 +24,7 @@ const reportPatience = 4 * time.Second
 // heldReports looks for such a transaction. Many lock rows there that no report needs: reports wait
 // for this one if a session waits for it now, or if no worker has reported itself since it began.
 // heldReports asks the server only if a worker is silent.
-func (s *server) heldReports(ctx context.Context, workers []queue.WorkerRecord) (*heldReports, error) {
+func (s *server) heldReports(ctx context.Context, workers []driver.WorkerRecord) (*heldReports, error) {
 	if !slices.ContainsFunc(workers, isSilent) {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func (s *server) heldReports(ctx context.Context, workers []queue.WorkerRecord) 
 	}
 	for _, l := range list {
 		open := seconds(l.open.Float64)
-		hasReported := func(w queue.WorkerRecord) bool { return w.Silent < open-overdue } // since it began
+		hasReported := func(w driver.WorkerRecord) bool { return w.Silent < open-overdue } // since it began
 		isReport := l.open.Valid && open < reportPatience
 		blocks := l.isAwaited || l.open.Valid && !slices.ContainsFunc(workers, hasReported)
 		if isReport || !blocks {
@@ -56,13 +56,13 @@ func (s *server) heldReports(ctx context.Context, workers []queue.WorkerRecord) 
 
 // explains reports whether the worker may be silent only because of the transaction: it has been
 // open since the worker's first report that is missing.
-func (h *heldReports) explains(w queue.WorkerRecord) bool {
+func (h *heldReports) explains(w driver.WorkerRecord) bool {
 	return h != nil && isSilent(w) && (h.open == 0 || h.open >= w.Silent-overdue)
 }
 
 // apart returns the workers whose silence the transaction does not explain, with those that it does
 // explain as live ones; and the names of the latter.
-func (h *heldReports) apart(workers []queue.WorkerRecord) (all []queue.WorkerRecord, names []string) {
+func (h *heldReports) apart(workers []driver.WorkerRecord) (all []driver.WorkerRecord, names []string) {
 	all = slices.Clone(workers)
 	for i := range all {
 		if w := &all[i]; h.explains(*w) {

@@ -9,6 +9,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestShortTimeout: a role of workers whose statements end too soon is named by both, as seen by a
@@ -47,7 +48,7 @@ func TestShortTimeoutOfWorkers(t *testing.T) {
 	db, q := fresh(t)
 	setDefault(t, db, "statement_timeout", "'900ms'")
 	id := enqueue(t, q, queue.Job{})
-	w := queue.WorkerInfo{Name: "a", Queues: []string{"default"}, ClaimError: "canceling statement due to statement timeout"}
+	w := driver.WorkerInfo{Name: "a", Queues: []string{"default"}, ClaimError: "canceling statement due to statement timeout"}
 	report(t, q, w)
 	if a := explain(t, q, ops.Question{ID: id}); !strings.Contains(reasonIDs(a), "short-timeout") {
 		t.Errorf("claims fail: got %s", reasonIDs(a))

@@ -5,16 +5,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // reportsNeed is what keeps a worker silent that was not killed.
-var reportsNeed = fmt.Sprintf("each worker reports itself every %v, for which its pool needs a connection that no handler holds", queue.ReportInterval)
+var reportsNeed = fmt.Sprintf("each worker reports itself every %v, for which its pool needs a connection that no handler holds", driver.ReportInterval)
 
 // silent returns the reason if workers that would claim the job have not reported themselves in
 // time.
 func (f *facts) silent() []Reason {
-	silent := slices.DeleteFunc(slices.Clone(f.claimers), func(w queue.WorkerRecord) bool { return !f.isSilent(w) })
+	silent := slices.DeleteFunc(slices.Clone(f.claimers), func(w driver.WorkerRecord) bool { return !f.isSilent(w) })
 	if len(silent) == 0 {
 		return nil
 	}
@@ -37,16 +37,16 @@ func (f *facts) silent() []Reason {
 
 // vanished returns the workers that served the queue and handled the kind ("" for any), and have
 // vanished, the last one first.
-func vanished(workers []queue.WorkerRecord, name, kind string) []queue.WorkerRecord {
-	list := slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool {
+func vanished(workers []driver.WorkerRecord, name, kind string) []driver.WorkerRecord {
+	list := slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool {
 		return !w.Vanished || !slices.Contains(w.Queues, name) || kind != "" && !handles(w, kind)
 	})
-	slices.SortFunc(list, func(a, b queue.WorkerRecord) int { return b.SeenAt.Compare(a.SeenAt) })
+	slices.SortFunc(list, func(a, b driver.WorkerRecord) int { return b.SeenAt.Compare(a.SeenAt) })
 	return list
 }
 
 // without says that the reason is there because of workers that have vanished, if there are any.
-func (r Reason) without(gone []queue.WorkerRecord) Reason {
+func (r Reason) without(gone []driver.WorkerRecord) Reason {
 	if len(gone) == 0 {
 		return r
 	}
@@ -61,6 +61,6 @@ func (r Reason) without(gone []queue.WorkerRecord) Reason {
 }
 
 // lastSeen says which process a worker is, and when it last reported itself.
-func lastSeen(w queue.WorkerRecord) string {
+func lastSeen(w driver.WorkerRecord) string {
 	return fmt.Sprintf("worker %s (process %d on host %s) last reported itself %v ago", w.Name, w.PID, w.Host, short(w.Silent))
 }

@@ -47,10 +47,10 @@ func (f *facts) excuse(ctx context.Context) error {
 }
 
 // isSilent reports whether a worker has missed a report, and nothing else explains that.
-func (f *facts) isSilent(w queue.WorkerRecord) bool { return isSilent(w) && !f.held.explains(w) }
+func (f *facts) isSilent(w driver.WorkerRecord) bool { return isSilent(w) && !f.held.explains(w) }
 
 // isReporting reports whether a worker reports itself, or would if it could.
-func (f *facts) isReporting(w queue.WorkerRecord) bool { return !w.Vanished && !f.isSilent(w) }
+func (f *facts) isReporting(w driver.WorkerRecord) bool { return !w.Vanished && !f.isSilent(w) }
 
 // unseen says what a list of workers leaves out, if there can be such workers.
 func (f *facts) unseen() []string {
@@ -68,7 +68,7 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 	}
 	j := f.job
 	live, serving := living(f.workers), f.serving()
-	handling := slices.DeleteFunc(slices.Clone(serving), func(w queue.WorkerRecord) bool { return !handles(w, j.Kind) })
+	handling := slices.DeleteFunc(slices.Clone(serving), func(w driver.WorkerRecord) bool { return !handles(w, j.Kind) })
 	f.claimers = slices.DeleteFunc(slices.Clone(handling), isDraining)
 	isDue := !j.ScheduledAt.After(f.at)
 	switch {
@@ -103,8 +103,8 @@ func (f *facts) served(ctx context.Context) ([]Reason, error) {
 }
 
 // serving returns the live workers of the job's queue.
-func (f *facts) serving() []queue.WorkerRecord {
-	return slices.DeleteFunc(living(f.workers), func(w queue.WorkerRecord) bool { return !slices.Contains(w.Queues, f.job.Queue) })
+func (f *facts) serving() []driver.WorkerRecord {
+	return slices.DeleteFunc(living(f.workers), func(w driver.WorkerRecord) bool { return !slices.Contains(w.Queues, f.job.Queue) })
 }
 
 // late is how long after its last claim a worker with room is suspected to hang in the next one.
@@ -123,9 +123,9 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	if err != nil {
 		return nil, err
 	}
-	failing := slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.ClaimError == "" })
-	f.free = slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.ClaimError != "" || w.Busy >= w.Concurrency })
-	hanging := slices.DeleteFunc(slices.Clone(f.free), func(w queue.WorkerRecord) bool {
+	failing := slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.ClaimError == "" })
+	f.free = slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.ClaimError != "" || w.Busy >= w.Concurrency })
+	hanging := slices.DeleteFunc(slices.Clone(f.free), func(w driver.WorkerRecord) bool {
 		return slices.Contains(f.pauses, j.Kind) || w.ClaimedAt.IsZero() || w.SeenAt.Sub(w.ClaimedAt) < late+w.Poll
 	})
 	starved, err := f.starved(ctx, workers)
@@ -157,7 +157,7 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	}
 	busy := Reason{ID: "workers-busy", Level: Warn, Verdict: who, Evidence: append(describe(workers), longest...),
 		Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own" + look}
-	holds := func(r queue.Run) bool { return r.Queue == j.Queue }
+	holds := func(r driver.Run) bool { return r.Queue == j.Queue }
 	if len(starved) > 0 && !slices.ContainsFunc(runs, holds) { // they are busy with that other queue
 		return slices.Concat(silent, starved, []Reason{busy}), nil
 	}
@@ -166,10 +166,10 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 
 // starved returns the queue that all of the workers serve before the job's queue, if they would
 // claim a job of it now that has been due for a while.
-func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Reason, error) {
+func (f *facts) starved(ctx context.Context, workers []driver.WorkerRecord) ([]Reason, error) {
 	j := f.job
 	backlogger, ok := driver.As[driver.Backlogger](f.queue)
-	servesFirst := func(w queue.WorkerRecord) bool { return w.Queues[0] == j.Queue }
+	servesFirst := func(w driver.WorkerRecord) bool { return w.Queues[0] == j.Queue }
 	if !ok || f.at.Sub(j.ScheduledAt) < soon || slices.ContainsFunc(workers, servesFirst) {
 		return nil, nil
 	}
@@ -178,11 +178,11 @@ func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Re
 		return nil, err
 	}
 	for _, b := range backlogs {
-		isBehind := func(w queue.WorkerRecord) bool {
+		isBehind := func(w driver.WorkerRecord) bool {
 			other := slices.Index(w.Queues, b.Queue)
 			return other >= 0 && other < slices.Index(w.Queues, j.Queue)
 		}
-		if b.Queue == j.Queue || b.Age < soon || slices.ContainsFunc(workers, func(w queue.WorkerRecord) bool { return !isBehind(w) }) {
+		if b.Queue == j.Queue || b.Age < soon || slices.ContainsFunc(workers, func(w driver.WorkerRecord) bool { return !isBehind(w) }) {
 			continue
 		}
 		if isHeldUp, err := f.isHeldUp(ctx, b.Queue); err != nil {
@@ -206,42 +206,42 @@ func (f *facts) starved(ctx context.Context, workers []queue.WorkerRecord) ([]Re
 }
 
 // worker returns the record of a worker, if it has reported itself.
-func (f *facts) worker(name string) (queue.WorkerRecord, bool) {
-	i := slices.IndexFunc(f.workers, func(w queue.WorkerRecord) bool { return w.Name == name })
+func (f *facts) worker(name string) (driver.WorkerRecord, bool) {
+	i := slices.IndexFunc(f.workers, func(w driver.WorkerRecord) bool { return w.Name == name })
 	if i < 0 {
-		return queue.WorkerRecord{}, false
+		return driver.WorkerRecord{}, false
 	}
 	return f.workers[i], true
 }
 
 // overdue is how long after its last report a worker is late with the next one.
-const overdue = queue.ReportInterval + 3*time.Second
+const overdue = driver.ReportInterval + 3*time.Second
 
 // isSilent reports whether a worker has missed a report, but does not count as vanished yet.
-func isSilent(w queue.WorkerRecord) bool { return w.Silent > overdue }
+func isSilent(w driver.WorkerRecord) bool { return w.Silent > overdue }
 
 // claims reports whether the last claim of a worker that reports itself has succeeded.
-func claims(w queue.WorkerRecord) bool { return !isSilent(w) && w.ClaimError == "" }
+func claims(w driver.WorkerRecord) bool { return !isSilent(w) && w.ClaimError == "" }
 
-func living(workers []queue.WorkerRecord) []queue.WorkerRecord {
-	return slices.DeleteFunc(slices.Clone(workers), func(w queue.WorkerRecord) bool { return w.Vanished })
+func living(workers []driver.WorkerRecord) []driver.WorkerRecord {
+	return slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.Vanished })
 }
 
-func isDraining(w queue.WorkerRecord) bool { return !w.DrainingAt.IsZero() }
+func isDraining(w driver.WorkerRecord) bool { return !w.DrainingAt.IsZero() }
 
 // handles reports whether the worker claims jobs of the kind.
-func handles(w queue.WorkerRecord, kind string) bool {
+func handles(w driver.WorkerRecord, kind string) bool {
 	return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind)
 }
 
-func queuesOf(workers []queue.WorkerRecord) (names []string) {
+func queuesOf(workers []driver.WorkerRecord) (names []string) {
 	for _, w := range workers {
 		names = append(names, w.Queues...)
 	}
 	return names
 }
 
-func kindsOf(workers []queue.WorkerRecord) (names []string) {
+func kindsOf(workers []driver.WorkerRecord) (names []string) {
 	for _, w := range workers {
 		names = append(names, w.Kinds...)
 	}
@@ -265,7 +265,7 @@ func nearest(name string, names []string) string {
 }
 
 // describe says in a line each what up to three workers do.
-func describe(workers []queue.WorkerRecord) (lines []string) {
+func describe(workers []driver.WorkerRecord) (lines []string) {
 	for _, w := range workers[:min(len(workers), 3)] {
 		line := fmt.Sprintf("worker %s: %d of %d busy", w.Name, w.Busy, w.Concurrency)
 		if isDraining(w) {
@@ -279,7 +279,7 @@ func describe(workers []queue.WorkerRecord) (lines []string) {
 // lastWorkers says what has become of the workers, if none is alive. The record of a worker that
 // stops in order is removed at once, so the statistics of the jobs say when one has last worked.
 func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
-	gone, last := 0, queue.WorkerRecord{}
+	gone, last := 0, driver.WorkerRecord{}
 	for _, w := range f.workers {
 		if w.Vanished {
 			gone++
@@ -299,12 +299,12 @@ func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
 	if !ok {
 		return became, nil
 	}
-	list, err := statistician.Stats(ctx, queue.StatsFilter{From: f.at.Add(-queue.StatsKept), Step: time.Minute})
+	list, err := statistician.Stats(ctx, queue.StatsFilter{From: f.at.Add(-driver.StatsKept), Step: time.Minute})
 	if ok, err := f.tryOrNote(ctx, "when a worker has last run a job", err); !ok {
 		return became, err
 	}
 	if len(list) == 0 {
-		return append(became, fmt.Sprintf("no worker has ended a job in the last %s", plain.Duration(queue.StatsKept))), nil
+		return append(became, fmt.Sprintf("no worker has ended a job in the last %s", plain.Duration(driver.StatsKept))), nil
 	}
 	at := list[len(list)-1].At
 	return append(became, fmt.Sprintf("a worker last ended a job in the minute of %s", at.Format(time.RFC3339))), nil

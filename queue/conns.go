@@ -14,9 +14,8 @@ type ConnHolder interface {
 	HoldsConn() *sql.DB
 }
 
-// ConnsHeld returns the pools from which h, or a handler within it, takes a connection to hold
-// while it runs a job. See [ConnHolder].
-func ConnsHeld(h Handler) (dbs []*sql.DB) {
+// connsHeld returns the pools from which h, or a handler within it, takes a connection to hold.
+func connsHeld(h Handler) (dbs []*sql.DB) {
 	add := func(more ...*sql.DB) {
 		for _, db := range more {
 			if !slices.Contains(dbs, db) {
@@ -36,10 +35,10 @@ func ConnsHeld(h Handler) (dbs []*sql.DB) {
 	case *Mux:
 		for _, kind := range u.Kinds() {
 			r, _ := u.route(kind)
-			add(ConnsHeld(r.handler)...)
+			add(connsHeld(r.handler)...)
 		}
 	case interface{ Unwrap() Handler }:
-		add(ConnsHeld(u.Unwrap())...)
+		add(connsHeld(u.Unwrap())...)
 	}
 	return dbs
 }

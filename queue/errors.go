@@ -17,10 +17,6 @@ var ErrLost = errors.New("queue: job lost: its lease expired or a different work
 // [Discard], the job is dead. Any other error makes it cancelled.
 var ErrCancelled = errors.New("queue: job cancelled")
 
-// ReclaimedCancelled is the LastError of a job that its worker was asked to cancel, and that was
-// reclaimed because its lease has expired.
-const ReclaimedCancelled = "errand: cancelled, and the lease of its worker expired"
-
 // ErrUnknown is the error of an Enqueue outside the caller's transaction that does not know whether
 // the jobs were written: the connection broke, or ctx ended, before the database had answered. A
 // second Enqueue may write the jobs twice. Jobs with a Key are not written twice while the first

@@ -47,7 +47,7 @@ func ExampleStatsFilter() {
 func ExampleHistogram() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
-	report := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w"}, Stats: []driver.MinuteStats{{
+	report := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w"}, Stats: []driver.MinuteStats{{
 		Queue: "default", Kind: "email.welcome", Stats: queue.Stats{Done: 100, RunTimes: queue.Histogram{0, 0, 0, 90, 0, 0, 0, 10}},
 	}}}
 	_ = q.ReportWorkers(ctx, report) // as a worker does

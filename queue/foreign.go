@@ -79,21 +79,5 @@ type foreignTick string
 
 func (text foreignTick) Error() string { return string(text) }
 
-// IsForeignTick reports whether an error of FireSchedules says no more than that ticks of other
-// time zone data were fired (see [Schedule.CheckTick]). That is a warning for the operator: nothing
-// has failed.
-func IsForeignTick(err error) bool { return isForeignTick(err) }
-
-// isForeignTick looks at every error within err: each has to be a foreign tick.
-func isForeignTick(err any) bool {
-	switch e := err.(type) {
-	case foreignTick:
-		return true
-	case interface{ Unwrap() error }:
-		return isForeignTick(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		all := e.Unwrap()
-		return len(all) > 0 && !slices.ContainsFunc(all, func(e error) bool { return !isForeignTick(e) })
-	}
-	return false
-}
+// IsForeignTick distinguishes the error from failures, for package driver.
+func (text foreignTick) IsForeignTick() bool { return true }

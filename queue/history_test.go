@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 //go:noinline
@@ -27,24 +28,24 @@ func panicIn(f func()) (err error) {
 
 // TestStackText: it begins with the function that panicked, and is never long.
 func TestStackText(t *testing.T) {
-	for depth, most := range map[int]int{0: queue.MaxHistoryText, 90: queue.MaxHistoryText} {
-		text := queue.StackText(fmt.Errorf("wrapped: %w", panicIn(func() { explode(depth) })))
+	for depth, most := range map[int]int{0: driver.MaxHistoryText, 90: driver.MaxHistoryText} {
+		text := driver.StackText(fmt.Errorf("wrapped: %w", panicIn(func() { explode(depth) })))
 		first, _, _ := strings.Cut(text, "\n")
 		if !strings.Contains(first, "queue_test.explode(") || len(text) > most || !strings.Contains(text, "history_test.go:") {
 			t.Errorf("stack of a panic %d calls deep: got %d bytes, beginning with %q; want explode", depth, len(text), first)
 		}
 	}
 	var p *int
-	if text := queue.StackText(panicIn(func() { *p = 1 })); !strings.Contains(text, "history_test.go:") {
+	if text := driver.StackText(panicIn(func() { *p = 1 })); !strings.Contains(text, "history_test.go:") {
 		t.Errorf("stack of a nil pointer: got %s; want this file", text)
 	}
 	for _, stack := range []string{"", "x", "\npanic(", "a\x00\xff\npanic(1)\n\tx\n" + strings.Repeat("y", 10_000)} {
-		if text := queue.StackText(&queue.PanicError{Value: 1, Stack: []byte(stack)}); len(text) > queue.MaxHistoryText || !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+		if text := driver.StackText(&queue.PanicError{Value: 1, Stack: []byte(stack)}); len(text) > driver.MaxHistoryText || !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 			t.Errorf("stack of %.20q: got %.40q, %d bytes", stack, text, len(text))
 		}
 	}
 	for _, err := range []error{nil, errors.New("plain"), (*queue.PanicError)(nil)} {
-		if text := queue.StackText(err); text != "" {
+		if text := driver.StackText(err); text != "" {
 			t.Errorf("stack of %T: got %q, want none", err, text)
 		}
 	}

@@ -3,10 +3,10 @@ package queue
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -107,15 +107,6 @@ type collector struct {
 	call func(ctx context.Context, members []*member) []error
 }
 
-// batches are the batches that one worker collects.
-type batches struct {
-	most     int             // the worker's Concurrency
-	stopping <-chan struct{} // closed when no more jobs are started
-
-	mu   sync.Mutex
-	open map[batchKey]*batch // that still take jobs
-}
-
 type batchKey struct {
 	*collector
 	group string
@@ -129,20 +120,10 @@ type batch struct {
 	done    chan struct{}
 }
 
-// batchesKey is the context key by which a handler finds its worker's batches.
-type batchesKey struct{}
-
-// WithBatches returns a context in which the handlers of [Kind.HandleMany] collect jobs, at most
-// most for a call, as those of one worker do. Once stopping is closed, calls do not wait for more
-// jobs. A [engine.Worker] uses it, and code that runs handlers concurrently without one.
-func WithBatches(ctx context.Context, most int, stopping <-chan struct{}) context.Context {
-	return context.WithValue(ctx, batchesKey{}, &batches{most: most, stopping: stopping, open: make(map[batchKey]*batch)})
-}
-
 // handle returns the answer to one job, after the call that the job is in.
 func (c *collector) handle(m *member) error {
-	all, ok := m.ctx.Value(batchesKey{}).(*batches)
-	if !ok {
+	all := handling.BatchesOf(m.ctx)
+	if all == nil {
 		c.run([]*member{m})
 		return m.err
 	}
@@ -150,7 +131,7 @@ func (c *collector) handle(m *member) error {
 	if c.ByGroup {
 		key.group = m.job.Group
 	}
-	b, leads := all.join(key, m)
+	b, leads := join(all, key, m)
 	if !leads {
 		<-b.done
 		return m.err
@@ -162,35 +143,35 @@ func (c *collector) handle(m *member) error {
 	case <-b.full:
 	case <-timer.C:
 	case <-m.ctx.Done():
-	case <-all.stopping:
+	case <-all.Stopping:
 	}
-	c.run(all.close(key, b))
+	c.run(closeBatch(all, key, b))
 	return m.err
 }
 
 // join adds a job to the open batch of its key. It reports whether the job leads the batch.
-func (all *batches) join(key batchKey, m *member) (b *batch, leads bool) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	b = all.open[key]
+func join(all *handling.Batches, key batchKey, m *member) (b *batch, leads bool) {
+	all.Mu.Lock()
+	defer all.Mu.Unlock()
+	b, _ = all.Open[key].(*batch)
 	if leads = b == nil; leads {
 		b = &batch{full: make(chan struct{}), done: make(chan struct{})}
-		all.open[key] = b
+		all.Open[key] = b
 	}
 	b.members = append(b.members, m)
-	if len(b.members) >= min(key.Size, all.most) {
-		delete(all.open, key)
+	if len(b.members) >= min(key.Size, all.Most) {
+		delete(all.Open, key)
 		close(b.full)
 	}
 	return b, leads
 }
 
-// close makes a batch take no more jobs, and returns its jobs.
-func (all *batches) close(key batchKey, b *batch) []*member {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.open[key] == b {
-		delete(all.open, key)
+// closeBatch makes a batch take no more jobs, and returns its jobs.
+func closeBatch(all *handling.Batches, key batchKey, b *batch) []*member {
+	all.Mu.Lock()
+	defer all.Mu.Unlock()
+	if all.Open[key] == b {
+		delete(all.Open, key)
 	}
 	return b.members
 }
@@ -271,9 +252,10 @@ func errManyInTx(field, kind string) error {
 		"begin one transaction in the function instead, settle the jobs in it, and return queue.Settled for each", kind)
 }
 
-// CheckHandler returns an [*InvalidError] if a handler of [Kind.HandleMany] is within middleware
-// that holds a connection for each job. A [engine.Worker] calls it at its start.
-func CheckHandler(h Handler) error { return checkMany(h, false) }
+// CheckHandler returns the pools from which h, or a handler within it, takes a connection to hold
+// while it runs a job (see [ConnHolder]). The error is an [*InvalidError] if a handler of
+// [Kind.HandleMany] is within middleware that does so. A worker calls it at its start.
+func CheckHandler(h Handler) (conns []*sql.DB, err error) { return connsHeld(h), checkMany(h, false) }
 
 // checkMany returns an error if a handler within h is one of HandleMany, and one around that holds
 // a connection.

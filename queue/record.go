@@ -46,8 +46,8 @@ type Record struct {
 	// CancelAt is when somebody has cancelled the job. A job that runs stays running until its
 	// handler has returned. Zero means neither.
 	CancelAt time.Time `json:"cancel_at,omitzero"`
-	// History is the last failures of the job, at most [MaxHistory], the oldest first. A redrive
-	// keeps them. Only [driver.Inspector].Job fills it in, not Jobs.
+	// History is the last failures of the job, at most [driver.MaxHistory], the oldest first. A
+	// redrive keeps them. Only [driver.Inspector].Job fills it in, not Jobs.
 	History []Failure `json:"history,omitempty"`
 	// UpdatedAt is when the job last changed, other than by an extension of its lease.
 	UpdatedAt time.Time `json:"updated_at"`

@@ -80,11 +80,11 @@ func TestAdminJSON(t *testing.T) {
 		{queue.Event{Type: queue.EventStarted}, `{"type":"started","job":null}`},
 		{queue.Event{Type: queue.EventRetried, Err: errors.New("boom"), Delay: 1, Took: 2},
 			`{"type":"retried","job":null,"delay_ns":1,"took_ns":2,"error":"boom"}`},
-		{queue.WorkerRecord{WorkerInfo: queue.WorkerInfo{Queues: []string{"q"}}}, `{"name":"","host":"","pid":0,"version":"","queues":["q"],` +
+		{driver.WorkerRecord{WorkerInfo: driver.WorkerInfo{Queues: []string{"q"}}}, `{"name":"","host":"","pid":0,"version":"","queues":["q"],` +
 			`"concurrency":0,"busy":0,"waiting":0,"lease_ns":0,"grace_ns":0,"listens":false,"poll_ns":0,"started_at":"0001-01-01T00:00:00Z",` +
 			`"seen_at":"0001-01-01T00:00:00Z","silent_ns":0}`},
-		{queue.WorkerRecord{
-			WorkerInfo: queue.WorkerInfo{
+		{driver.WorkerRecord{
+			WorkerInfo: driver.WorkerInfo{
 				Name: "w", Host: "h", PID: 1, Version: "v1.0.0", Queues: []string{"q"}, Kinds: []string{"k"}, Concurrency: 2, Busy: 3, Waiting: 4,
 				Lease: 5, Grace: 6, Listens: true, Poll: 7, ClaimError: "boom",
 			},
@@ -97,7 +97,7 @@ func TestAdminJSON(t *testing.T) {
 		{queue.StatsRecord{Queue: "q", Kind: "k", Stats: queue.Stats{Done: 1, Ran: 2, Waited: 3, RunTimes: queue.Histogram{1}, WaitTimes: queue.Histogram{0, 1}}},
 			`{"at":"0001-01-01T00:00:00Z","queue":"q","kind":"k","done":1,"failed":0,"dead":0,"lost":0,"ran_ns":2,"waited_ns":3,` +
 				`"run_times":[1],"wait_times":[0,1]}`},
-		{queue.Run{Worker: "w", ID: 1, Queue: "q", Kind: "k", Attempt: 2, Took: 3},
+		{driver.Run{Worker: "w", ID: 1, Queue: "q", Kind: "k", Attempt: 2, Took: 3},
 			`{"worker":"w","id":1,"queue":"q","kind":"k","attempt":2,"since":"0001-01-01T00:00:00Z","took_ns":3}`},
 	} {
 		if got, err := json.Marshal(c.value); err != nil || string(got) != c.want {

@@ -5,16 +5,6 @@ import (
 	"time"
 )
 
-const (
-	// StatsKept is how long a [driver.Statistician] keeps its statistics.
-	StatsKept = 48 * time.Hour
-	// MaxStats is the most elements of the Stats of a [driver.WorkerReport].
-	MaxStats = 1000
-	// OtherStats is the Queue and the Kind of the runs that a worker has not told apart, because it
-	// has seen so many different queues and kinds within ten seconds.
-	OtherStats = "(other)"
-)
-
 // Stats count runs by how they ended. The names of their JSON form will not change.
 type Stats struct {
 	// Done counts the runs whose jobs are completed, Failed the runs whose jobs run again after a

@@ -35,7 +35,7 @@ type slowly struct{ *postgres.Backend }
 
 const keeps = 200 * 100 * time.Millisecond
 
-func (b slowly) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
+func (b slowly) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 	time.Sleep(100 * time.Millisecond)
 	return b.Backend.Workers(ctx)
 }

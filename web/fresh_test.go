@@ -40,7 +40,7 @@ func burdened(t *testing.T) (*slowAll, *web.Handler) {
 // report says that a worker is alive that serves the queue other.
 func (q *slowAll) report(t *testing.T) {
 	t.Helper()
-	info := queue.WorkerInfo{Name: "w", Queues: []string{"other"}, Concurrency: 10}
+	info := driver.WorkerInfo{Name: "w", Queues: []string{"other"}, Concurrency: 10}
 	if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: info}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type samples struct {
 	// Facts: the verdict rests on them.
 	backlogs *sampled[[]driver.Backlog]
 	paused   *sampled[[]string]
-	workers  *sampled[[]queue.WorkerRecord]
+	workers  *sampled[[]driver.WorkerRecord]
 	expired  *sampled[listing] // running jobs whose lease has expired
 	held     *sampled[listing]
 	dead     *sampled[listing] // those that were enqueued last
@@ -35,7 +35,7 @@ type samples struct {
 	counts    *sampled[[]queue.Count]
 	rules     *sampled[[]queue.Rule]
 	schedules *sampled[[]queue.ScheduleRecord]
-	runs      *sampled[map[string][]queue.Run] // by worker
+	runs      *sampled[map[string][]driver.Run] // by worker
 	doctor    *sampled[ops.Report]
 	hour      *sampled[[]queue.StatsRecord]         // by minute
 	hourKinds *sampled[[]queue.StatsRecord]         // by kind, with histograms

@@ -17,7 +17,7 @@ func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := memory.New(memory.Options{})
 		time.Sleep(30 * time.Minute) // so that minutes of the last hour have begun
-		info := queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 10}
+		info := driver.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 10}
 		stats := queue.Stats{Done: 97, Failed: 2, Dead: 1, Ran: 100 * time.Second, Waited: 200 * time.Second}
 		stats.RunTimes = append(make(queue.Histogram, 9), 100)
 		stats.WaitTimes = append(make(queue.Histogram, 10), 100)
@@ -53,7 +53,7 @@ func TestNewestMinutes(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		report := func(age time.Duration) {
 			t.Helper()
-			info := queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 10}
+			info := driver.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 10}
 			stats := []driver.MinuteStats{{Queue: "mail", Kind: "k", Age: age, Stats: queue.Stats{Done: 1}}}
 			if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: info, Stats: stats}); err != nil {
 				t.Fatal(err)

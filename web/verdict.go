@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -31,7 +30,7 @@ type verdict struct {
 // facts are what the verdict rests on.
 type facts struct {
 	readings
-	workers       reading[[]queue.WorkerRecord]
+	workers       reading[[]driver.WorkerRecord]
 	expired, held reading[listing]
 	isSQL         bool // there may be workers made of SQL statements
 }
@@ -89,7 +88,7 @@ func (f *facts) distrust(now time.Time) (unknown string, isAwaited bool, err err
 	}
 	check(late("Waiting times", f.backlogs), func() { f.backlogs.Value = nil })
 	check(late("Paused kinds", f.paused), func() { f.paused.Value = nil })
-	check(late("Workers", f.workers), func() { f.workers = reading[[]queue.WorkerRecord]{} })
+	check(late("Workers", f.workers), func() { f.workers = reading[[]driver.WorkerRecord]{} })
 	check(late("Expired leases", f.expired), func() { f.expired.Value.Jobs = nil })
 	check(late("Held jobs", f.held), func() { f.held.Value.Jobs = nil })
 	if now.Sub(f.rules.At) > trustedFor { // a queue that waits may be a paused one
@@ -116,7 +115,7 @@ func (v *verdict) note(level, word, format string, args ...any) {
 // judgeQueues notes which queues wait, the oldest due job first, and which of them nobody serves.
 func (f *facts) judgeQueues(v *verdict) {
 	isPaused := f.pausedQueues()
-	isAnyAlive := slices.ContainsFunc(f.workers.Value, func(w queue.WorkerRecord) bool { return !w.Vanished })
+	isAnyAlive := slices.ContainsFunc(f.workers.Value, func(w driver.WorkerRecord) bool { return !w.Vanished })
 	for _, b := range slices.SortedFunc(slices.Values(f.backlogs.Value), func(a, b driver.Backlog) int { return cmp.Compare(b.Age, a.Age) }) {
 		switch {
 		case isPaused[b.Queue]:
@@ -146,7 +145,7 @@ func (f *facts) judgeOthers(v *verdict) {
 		v.note("warn", "Workers lost", "%s whose lease has expired: no worker has reclaimed them.", atLeast(n, f.expired.Value.Next, "running job"))
 	}
 	if _, vanished := workersNote(f.workers); vanished > 0 {
-		v.note("warn", "Workers lost", "%s without a sign of life for %s.", plural(int64(vanished), "worker"), duration(queue.VanishedAfter))
+		v.note("warn", "Workers lost", "%s without a sign of life for %s.", plural(int64(vanished), "worker"), duration(driver.VanishedAfter))
 	}
 	for _, kind := range f.paused.Value {
 		v.note("warn", "Paused", "Kind %s is paused.", kind)

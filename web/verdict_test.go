@@ -30,7 +30,7 @@ func TestVerdictUnknown(t *testing.T) {
 // TestVerdict: the first line of the overview says what is worst.
 func TestVerdict(t *testing.T) {
 	alive := func(t *testing.T, q *memory.Queue, name string) {
-		info := queue.WorkerInfo{Name: name, Queues: []string{"mail"}, Concurrency: 10}
+		info := driver.WorkerInfo{Name: name, Queues: []string{"mail"}, Concurrency: 10}
 		if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: info}); err != nil {
 			t.Fatal(err)
 		}

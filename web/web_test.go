@@ -215,7 +215,7 @@ func TestOperations(t *testing.T) {
 	if _, err := s.q.Claim(t.Context(), queue.ClaimRequest{Queues: []string{"default"}, Limit: 1, Lease: time.Minute, Worker: "app-1"}); err != nil {
 		t.Fatal(err)
 	}
-	info := queue.WorkerInfo{Name: "app-1", Host: "host-7", PID: 4711, Queues: []string{"default"}, Concurrency: 10, Busy: 1, Poll: time.Second}
+	info := driver.WorkerInfo{Name: "app-1", Host: "host-7", PID: 4711, Queues: []string{"default"}, Concurrency: 10, Busy: 1, Poll: time.Second}
 	if err := s.q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: info, Age: time.Hour}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,16 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // maxRuns is how many running jobs of each worker the page of workers shows.
 const maxRuns = 10
 
 // readRuns reads what the workers run, by worker.
-func (s source) readRuns(ctx context.Context) (map[string][]queue.Run, error) {
+func (s source) readRuns(ctx context.Context) (map[string][]driver.Run, error) {
 	runs, err := s.fleet.Runs(ctx, maxRuns)
-	byWorker := make(map[string][]queue.Run)
+	byWorker := make(map[string][]driver.Run)
 	for _, run := range runs {
 		byWorker[run.Worker] = append(byWorker[run.Worker], run)
 	}
@@ -31,10 +31,10 @@ type workersPage struct {
 
 // workerRow is a worker in a table.
 type workerRow struct {
-	queue.WorkerRecord
+	driver.WorkerRecord
 	State  string // live, draining or vanished
 	Serves string
-	Runs   []queue.Run
+	Runs   []driver.Run
 }
 
 func workers(q *request) error {
@@ -68,12 +68,12 @@ func workers(q *request) error {
 }
 
 // isServed reports whether a live worker serves the queue.
-func isServed(workers []queue.WorkerRecord, name string) bool {
-	return slices.ContainsFunc(workers, func(w queue.WorkerRecord) bool { return !w.Vanished && slices.Contains(w.Queues, name) })
+func isServed(workers []driver.WorkerRecord, name string) bool {
+	return slices.ContainsFunc(workers, func(w driver.WorkerRecord) bool { return !w.Vanished && slices.Contains(w.Queues, name) })
 }
 
 // workersNote is what the overview says of the workers: "" if nothing is known of them.
-func workersNote(c reading[[]queue.WorkerRecord]) (text string, vanished int) {
+func workersNote(c reading[[]driver.WorkerRecord]) (text string, vanished int) {
 	if c.At.IsZero() {
 		return "", 0
 	}

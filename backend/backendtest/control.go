@@ -133,8 +133,8 @@ func testCancelledCrash(t *testing.T, h Harness) {
 	held := claim(t, h, short(request(3)))
 	cancelJobs(t, h, byID(held...), 3)
 	for _, j := range awaitReclaim(t, h, 3) {
-		if j.LastError != queue.ReclaimedCancelled {
-			t.Errorf("LastError of a cancelled job that was reclaimed: got %q, want %q", j.LastError, queue.ReclaimedCancelled)
+		if j.LastError != driver.ReclaimedCancelled {
+			t.Errorf("LastError of a cancelled job that was reclaimed: got %q, want %q", j.LastError, driver.ReclaimedCancelled)
 		}
 	}
 	for _, j := range held {

@@ -39,7 +39,7 @@ func fleet(h Harness) driver.Fleet {
 // reportOf returns a report with a value in each field.
 func reportOf(name string) driver.WorkerReport {
 	return driver.WorkerReport{
-		WorkerInfo: queue.WorkerInfo{
+		WorkerInfo: driver.WorkerInfo{
 			Name: name, Host: "höst \"a\\b\"", PID: math.MaxInt32, Version: "v1.2.3", Queues: []string{"q", `{"b,\`}, Kinds: []string{"k", "NULL"},
 			Concurrency: 10, Busy: 3, Waiting: 4, Lease: 30*time.Second + 1, Grace: time.Minute, Listens: true, Poll: 5 * time.Second,
 			ClaimError: "boom\n'",
@@ -50,7 +50,7 @@ func reportOf(name string) driver.WorkerReport {
 
 // stoppedOf returns the report of a worker that has stopped.
 func stoppedOf(name string) driver.WorkerReport {
-	return driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true}
+	return driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: name}, Stopped: true}
 }
 
 func report(t *testing.T, h Harness, reports ...driver.WorkerReport) {
@@ -61,7 +61,7 @@ func report(t *testing.T, h Harness, reports ...driver.WorkerReport) {
 }
 
 // workers lists the fleet and checks that it has exactly these names.
-func workers(t *testing.T, h Harness, when string, names ...string) []queue.WorkerRecord {
+func workers(t *testing.T, h Harness, when string, names ...string) []driver.WorkerRecord {
 	t.Helper()
 	all, err := fleet(h).Workers(t.Context())
 	var got []string
@@ -75,7 +75,7 @@ func workers(t *testing.T, h Harness, when string, names ...string) []queue.Work
 }
 
 // wantReported checks that a record says what was reported just now.
-func wantReported(t *testing.T, got queue.WorkerRecord, r driver.WorkerReport) {
+func wantReported(t *testing.T, got driver.WorkerRecord, r driver.WorkerReport) {
 	t.Helper()
 	if !reflect.DeepEqual(got.WorkerInfo, r.WorkerInfo) {
 		t.Errorf("Workers: got  %+v\nwant %+v", got.WorkerInfo, r.WorkerInfo)
@@ -99,7 +99,7 @@ func wantReported(t *testing.T, got queue.WorkerRecord, r driver.WorkerReport) {
 
 func testReports(t *testing.T, h Harness) {
 	workers(t, h, "at first")
-	least := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "B", Queues: []string{"q"}, Lease: time.Second}}
+	least := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "B", Queues: []string{"q"}, Lease: time.Second}}
 	full := reportOf("a")
 	report(t, h, full)
 	report(t, h, least)
@@ -226,15 +226,15 @@ func testReportsAtOnce(t *testing.T, h Harness) {
 
 func testVanished(t *testing.T, h Harness) {
 	report(t, h, reportOf("old"))
-	h.Rewind(t, queue.ForgottenAfter-queue.VanishedAfter)
+	h.Rewind(t, driver.ForgottenAfter-driver.VanishedAfter)
 	report(t, h, reportOf("silent"))
-	h.Rewind(t, queue.VanishedAfter-queue.ReportInterval)
+	h.Rewind(t, driver.VanishedAfter-driver.ReportInterval)
 	for _, silentVanished := range []bool{false, true} {
 		all := workers(t, h, "with one that is silent", "old", "silent")
 		if !all[0].Vanished || all[1].Vanished != silentVanished {
 			t.Errorf("vanished: got %v and %v, want true and %v", all[0].Vanished, all[1].Vanished, silentVanished)
 		}
-		h.Rewind(t, queue.ReportInterval)
+		h.Rewind(t, driver.ReportInterval)
 		if silentVanished {
 			prune(t, h)
 		}
@@ -285,7 +285,7 @@ func testRuns(t *testing.T, h Harness) {
 }
 
 func testRunsBad(t *testing.T, h Harness) {
-	for _, most := range []int{0, -1, queue.MaxRuns + 1} {
+	for _, most := range []int{0, -1, driver.MaxRuns + 1} {
 		_, err := fleet(h).Runs(t.Context(), most)
 		wantInvalid(t, "Runs", err, "most")
 	}
@@ -316,7 +316,7 @@ func testFleetWorker(t *testing.T, h Harness) {
 			Logger: slog.New(slog.NewTextHandler(&log, nil))}.Run(ctx)
 	}()
 	<-started
-	var got queue.WorkerRecord
+	var got driver.WorkerRecord
 	find := func(what string, ok func() bool) {
 		t.Helper()
 		poll(t, what, func() bool {
@@ -324,8 +324,8 @@ func testFleetWorker(t *testing.T, h Harness) {
 			if err != nil {
 				t.Fatalf("Workers: %v", err)
 			}
-			got = queue.WorkerRecord{}
-			i := slices.IndexFunc(all, func(w queue.WorkerRecord) bool { return w.Name == "w" })
+			got = driver.WorkerRecord{}
+			i := slices.IndexFunc(all, func(w driver.WorkerRecord) bool { return w.Name == "w" })
 			if i >= 0 && len(all) <= 1+h.OwnWorkers {
 				got = all[i]
 			}

@@ -113,8 +113,8 @@ func testHistoryOfPanic(t *testing.T, h Harness) {
 	}()
 	fail(t, h, claimOne(t, h), fmt.Errorf("wrapped: %w", err))
 	got := history(t, h, j.ID)
-	if len(got) != 1 || got[0].Stack == "" || got[0].Stack != queue.StackText(err) {
-		t.Errorf("history of a panic: got %+v; want the stack %q", got, queue.StackText(err))
+	if len(got) != 1 || got[0].Stack == "" || got[0].Stack != driver.StackText(err) {
+		t.Errorf("history of a panic: got %+v; want the stack %q", got, driver.StackText(err))
 	}
 }
 
@@ -123,7 +123,7 @@ func testHistoryIsBounded(t *testing.T, h Harness) {
 	j.MaxAttempts = 100
 	enqueue(t, h, j)
 	var want []string
-	for i := range queue.MaxHistory + 5 {
+	for i := range driver.MaxHistory + 5 {
 		text := fmt.Sprintf("error %d %s", i, strings.Repeat("é", 400))
 		fail(t, h, claimOne(t, h), errors.New(text))
 		want = append(want, fmt.Sprintf("%d 0 %s", i+1, text))
@@ -138,7 +138,7 @@ func testHistoryText(t *testing.T, h Harness) {
 		settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Dead, Err: errors.New(strings.Repeat(unit, 20_000))})
 		rec, _ := lookUp(t, h, j.ID)
 		want := []rune(rec.LastError)
-		want = want[:min(len(want), queue.MaxHistoryText)]
+		want = want[:min(len(want), driver.MaxHistoryText)]
 		if got := history(t, h, j.ID); len(got) != 1 || got[0].Error != string(want) {
 			t.Errorf("error text of %q in the history: got %d characters, want the first %d of LastError",
 				unit, utf8.RuneCountInString(got[0].Error), len(want))

@@ -9,14 +9,14 @@ import (
 )
 
 // rateWaits returns what the rates of queue q have left, by their groups.
-func rateWaits(t *testing.T, h Harness, groups ...string) map[string]queue.RateWait {
+func rateWaits(t *testing.T, h Harness, groups ...string) map[string]driver.RateWait {
 	t.Helper()
 	teller, _ := driver.As[driver.RateTeller](h.Queue)
 	list, err := teller.RateWaits(t.Context(), "q", groups...)
 	if err != nil {
 		t.Fatalf("RateWaits: %v", err)
 	}
-	waits := make(map[string]queue.RateWait)
+	waits := make(map[string]driver.RateWait)
 	for _, w := range list {
 		waits[w.Group] = w
 	}
@@ -28,7 +28,7 @@ func rateWaits(t *testing.T, h Harness, groups ...string) map[string]queue.RateW
 
 // wantWait compares how long the rate of a group has no token with what it should be, which may
 // have passed by ten seconds since.
-func wantWait(t *testing.T, when string, waits map[string]queue.RateWait, group string, wait, throttled time.Duration) {
+func wantWait(t *testing.T, when string, waits map[string]driver.RateWait, group string, wait, throttled time.Duration) {
 	t.Helper()
 	near := func(got, want time.Duration) bool { return got <= want+time.Second && got >= want-10*time.Second }
 	got, ok := waits[group]

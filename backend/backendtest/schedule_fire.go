@@ -15,6 +15,7 @@ import (
 
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // fire fires what is due, and checks how many schedules that were.
@@ -281,7 +282,7 @@ func testFireForeign(t *testing.T, h Harness) {
 	twin := listSchedules(t, h, 1)[0].Next
 	h.Rewind(t, 2*time.Hour)
 	fired, _, err := runner(h).FireSchedules(t.Context())
-	if fired != 1 || !queue.IsForeignTick(err) || !strings.Contains(err.Error(), "data of zone "+zone) {
+	if fired != 1 || !driver.IsForeignTick(err) || !strings.Contains(err.Error(), "data of zone "+zone) {
 		t.Errorf("FireSchedules: got %d, error %v; want 1, and the warning alone, which names the zone", fired, err)
 	}
 	wantTicks(t, h, "of other time zone data", "a", twin.Add(-2*time.Hour))

@@ -188,7 +188,7 @@ func testStatsBad(t *testing.T, h Harness) {
 	r := reportOf("w")
 	r.Stats = []driver.MinuteStats{long}
 	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), "Stats[0]")
-	r.Stats = make([]driver.MinuteStats, queue.MaxStats+1)
+	r.Stats = make([]driver.MinuteStats, driver.MaxStats+1)
 	wantInvalid(t, "ReportWorkers", fleet(h).ReportWorkers(t.Context(), r), "Stats")
 	wantStats(t, h, queue.StatsFilter{})
 	workers(t, h, "after bad statistics")
@@ -209,7 +209,7 @@ func testStatsBadFilter(t *testing.T, h Harness) {
 
 func testStatsPruned(t *testing.T, h Harness) {
 	reportStats(t, h, "w", statsOf("q", "k", 0, 1))
-	h.Rewind(t, queue.StatsKept)
+	h.Rewind(t, driver.StatsKept)
 	reportStats(t, h, "w", statsOf("q", "k", 0, 10))
 	h.Rewind(t, 2*time.Minute)
 	wantStats(t, h, queue.StatsFilter{Times: true}, statsOf("", "", 0, 11))

@@ -191,7 +191,7 @@ func expired(rec queue.Record, onDead queue.Status, at time.Time) queue.Record {
 	rec.History = withFailure(rec, "", at)
 	rec = unheld(rec, at)
 	if !rec.CancelAt.IsZero() {
-		rec.LastError = queue.ReclaimedCancelled
+		rec.LastError = driver.ReclaimedCancelled
 		return ended(rec, queue.StatusCancelled, at)
 	}
 	if rec.Attempt >= rec.MaxAttempts {

@@ -42,38 +42,38 @@ func (q *Queue) reportWorker(at time.Time, r driver.WorkerReport) {
 		}
 		return at.Add(-age)
 	}
-	q.workers[r.Name] = queue.WorkerRecord{
+	q.workers[r.Name] = driver.WorkerRecord{
 		WorkerInfo: cloned(r.WorkerInfo), StartedAt: at.Add(-r.Age), ClaimedAt: ago(r.ClaimAge), DrainingAt: ago(r.DrainAge), SeenAt: at,
 	}
 }
 
 // cloned returns a copy that shares no memory with info.
-func cloned(info queue.WorkerInfo) queue.WorkerInfo {
+func cloned(info driver.WorkerInfo) driver.WorkerInfo {
 	info.Queues, info.Kinds = slices.Clone(info.Queues), slices.Clone(info.Kinds)
 	return info
 }
 
 // Workers implements [driver.Fleet].
-func (q *Queue) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
+func (q *Queue) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("list workers", err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := now()
-	all := make([]queue.WorkerRecord, 0, len(q.workers))
+	all := make([]driver.WorkerRecord, 0, len(q.workers))
 	for _, w := range q.workers {
 		w.WorkerInfo = cloned(w.WorkerInfo)
 		w.Silent = at.Sub(w.SeenAt)
-		w.Vanished = w.Silent > queue.VanishedAfter
+		w.Vanished = w.Silent > driver.VanishedAfter
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b queue.WorkerRecord) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b driver.WorkerRecord) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // Runs implements [driver.Fleet].
-func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
+func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver.Run, error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, failed(operation, err)
@@ -84,11 +84,11 @@ func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := now()
-	var all []queue.Run
+	var all []driver.Run
 	for _, row := range q.running {
 		r := &row.committed
 		if r.Status == queue.StatusRunning && (len(workers) == 0 || slices.Contains(workers, r.Worker)) {
-			all = append(all, queue.Run{
+			all = append(all, driver.Run{
 				Worker: r.Worker, ID: r.ID, Queue: r.Queue, Kind: r.Kind, Attempt: r.Attempt, Since: r.StartedAt, Took: at.Sub(r.StartedAt),
 			})
 		}
@@ -99,7 +99,7 @@ func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.
 // pruneWorkers removes the workers that have vanished long ago. The caller holds q.mu.
 func (q *Queue) pruneWorkers(at time.Time) {
 	for name, w := range q.workers {
-		if at.Sub(w.SeenAt) > queue.ForgottenAfter {
+		if at.Sub(w.SeenAt) > driver.ForgottenAfter {
 			delete(q.workers, name)
 		}
 	}

@@ -68,7 +68,7 @@ type Queue struct {
 	cancellers map[string][]*canceller // by worker
 	paused     map[string]bool         // kinds
 	pauses     map[chan struct{}]bool  // of those that listen for changes of paused
-	workers    map[string]queue.WorkerRecord
+	workers    map[string]driver.WorkerRecord
 	audit      []queue.AuditEntry // in the order of their IDs
 	stats      map[statsKey]*queue.StatsRecord
 
@@ -121,7 +121,7 @@ func New(opts Options) *Queue {
 		cancellers: make(map[string][]*canceller),
 		paused:     make(map[string]bool),
 		pauses:     make(map[chan struct{}]bool),
-		workers:    make(map[string]queue.WorkerRecord),
+		workers:    make(map[string]driver.WorkerRecord),
 		stats:      make(map[statsKey]*queue.StatsRecord),
 		sources:    make(map[string]bool),
 	}

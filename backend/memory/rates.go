@@ -7,6 +7,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // meter returns the meter of a claim of that queue. The caller holds q.mu.
@@ -15,7 +16,7 @@ func (q *Queue) meter(name string, rules *limits.Queue, at time.Time) *limits.Me
 }
 
 // RateWaits implements [driver.RateTeller].
-func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
+func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("tell of rates", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Settle implements [queue.Consumer]. It waits only for an open transaction that has settled one of
@@ -87,7 +88,7 @@ func settled(rec queue.Record, o queue.Outcome, onDead queue.Status, at time.Tim
 	}
 	if o.Action != queue.Release {
 		rec.LastError = queue.ErrorText(o.Err)
-		rec.History = withFailure(rec, queue.StackText(o.Err), at)
+		rec.History = withFailure(rec, driver.StackText(o.Err), at)
 	}
 	rec = unheld(rec, at)
 	if o.Action == queue.Release {
@@ -133,11 +134,11 @@ func withoutAttempts(rec queue.Record, status queue.Status, at time.Time) queue.
 // withFailure returns the job's history with the run that ends now in LastError. It copies: a
 // transaction may roll back to the history of before.
 func withFailure(rec queue.Record, stack string, at time.Time) []queue.Failure {
-	kept := rec.History[max(len(rec.History)-queue.MaxHistory+1, 0):]
+	kept := rec.History[max(len(rec.History)-driver.MaxHistory+1, 0):]
 	text := []rune(rec.LastError)
 	return append(slices.Clone(kept), queue.Failure{
 		At: at, Attempt: rec.Attempt, Redrives: rec.Redrives, Worker: cmp.Or(rec.Worker, "transaction"),
-		Error: string(text[:min(len(text), queue.MaxHistoryText)]), Stack: stack, Took: at.Sub(rec.StartedAt),
+		Error: string(text[:min(len(text), driver.MaxHistoryText)]), Stack: stack, Took: at.Sub(rec.StartedAt),
 	})
 }
 

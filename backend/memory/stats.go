@@ -49,7 +49,7 @@ func (q *Queue) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRe
 // pruneStats removes old statistics. The caller holds q.mu.
 func (q *Queue) pruneStats(at time.Time) {
 	for key := range q.stats {
-		if at.Sub(key.minute) > queue.StatsKept {
+		if at.Sub(key.minute) > driver.StatsKept {
 			delete(q.stats, key)
 		}
 	}

@@ -67,7 +67,7 @@ func BenchmarkReport(b *testing.B) {
 	for _, kinds := range []int{0, 10, 40, 500} {
 		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) {
 			_, q := fresh(b, postgres.Options{})
-			r := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 100}}
+			r := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 100}}
 			for i := range kinds {
 				r.Stats = append(r.Stats, driver.MinuteStats{Queue: "default", Kind: fmt.Sprint("kind", i), Stats: queue.Stats{
 					Done: 1000, Ran: time.Minute, Waited: time.Hour,

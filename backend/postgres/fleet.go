@@ -37,11 +37,11 @@ func (b *Backend) ReportWorkers(ctx context.Context, reports ...driver.WorkerRep
 // reportRow is a [driver.WorkerReport] as sql/report_workers.sql reads it. Ages are in
 // microseconds.
 type reportRow struct {
-	Worker    string           `json:"worker"`
-	Info      queue.WorkerInfo `json:"info"`
-	Age       int64            `json:"age"`
-	ClaimAge  int64            `json:"claim_age,omitempty"`
-	DrainAge  int64            `json:"drain_age,omitempty"`
+	Worker    string            `json:"worker"`
+	Info      driver.WorkerInfo `json:"info"`
+	Age       int64             `json:"age"`
+	ClaimAge  int64             `json:"claim_age,omitempty"`
+	DrainAge  int64             `json:"drain_age,omitempty"`
 	isStopped bool
 }
 
@@ -78,11 +78,11 @@ func (b *Backend) writeReports(ctx context.Context, operation string, rows []rep
 
 // Workers implements [driver.Fleet] with sql/workers.sql. A standby has none to return: it is an
 // error there.
-func (b *Backend) Workers(ctx context.Context) (all []queue.WorkerRecord, err error) {
+func (b *Backend) Workers(ctx context.Context) (all []driver.WorkerRecord, err error) {
 	err = b.run(ctx, "list workers", nil, func(db queue.DB) error {
 		all = nil
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var w queue.WorkerRecord
+			var w driver.WorkerRecord
 			var name string
 			var info []byte
 			var claimed, draining sql.NullTime
@@ -99,7 +99,7 @@ func (b *Backend) Workers(ctx context.Context) (all []queue.WorkerRecord, err er
 }
 
 // Runs implements [driver.Fleet] with sql/runs.sql.
-func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []queue.Run, err error) {
+func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []driver.Run, err error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
@@ -111,7 +111,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 	err = b.run(ctx, operation, nil, func(db queue.DB) error {
 		all = nil
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var r queue.Run
+			var r driver.Run
 			var took int64
 			err := rows.Scan(&r.Worker, &r.ID, &r.Queue, &r.Kind, &r.Attempt, &r.Since, &took)
 			r.Took = sqlkit.Duration(max(took, 0))

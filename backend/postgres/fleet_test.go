@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -18,7 +17,7 @@ func TestReportsLockInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, q := fresh(t, postgres.Options{})
-			a, b := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "a"}}, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "b"}}
+			a, b := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "a"}}, driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "b"}}
 			a.Stats = []driver.MinuteStats{{Queue: "q", Kind: "k"}}
 			for _, r := range []driver.WorkerReport{b, a} { // their rows in the table are in this order
 				if err := q.ReportWorkers(t.Context(), r); err != nil {

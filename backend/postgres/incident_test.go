@@ -68,7 +68,7 @@ func TestWorkersAlive(t *testing.T) {
 	t.Parallel()
 	db, q := guideDB(t)
 	for _, name := range []string{"a", "b", "c"} {
-		if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name, Busy: 3}}); err != nil {
+		if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: name, Busy: 3}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,10 +8,11 @@ import (
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // RateWaits implements [driver.RateTeller] with sql/rules.sql and sql/tokens.sql.
-func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
+func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
 	rules, err := b.Rules(ctx)
 	if err != nil {
 		return nil, err

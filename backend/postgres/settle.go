@@ -167,7 +167,7 @@ func actions(outcomes []queue.Outcome) string {
 	byID := make(map[string][]any, len(outcomes))
 	for _, o := range outcomes {
 		action := []any{o.Action.String(), sqlkit.Microseconds(max(o.Delay, 0)), queue.ErrorText(o.Err)}
-		if stack := queue.StackText(o.Err); stack != "" {
+		if stack := driver.StackText(o.Err); stack != "" {
 			action = append(action, stack)
 		}
 		byID[strconv.FormatInt(o.Job.ID, 10)] = action

@@ -12,7 +12,6 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/runs"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -46,15 +45,15 @@ func (b *Backend) ReportWorkers(ctx context.Context, reports ...driver.WorkerRep
 }
 
 // Workers implements [driver.Fleet]. It asks for some hundred workers a call.
-func (b *Backend) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
+func (b *Backend) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 	const operation = "list workers"
 	if err := ctx.Err(); err != nil {
 		return nil, failed(operation, err)
 	}
-	found := make(map[string]queue.WorkerRecord)
+	found := make(map[string]driver.WorkerRecord)
 	_, err := b.pages(ctx, "workers", common, "0", nil, func(at int64, in *reader) {
 		name, info := in.text(), in.text()
-		w := queue.WorkerRecord{StartedAt: in.time(), ClaimedAt: in.time(), DrainingAt: in.time()}
+		w := driver.WorkerRecord{StartedAt: in.time(), ClaimedAt: in.time(), DrainingAt: in.time()}
 		seen := in.int()
 		w.SeenAt = timeOf(seen)
 		found[name] = sqlkit.Worker(w, name, []byte(info), at-seen)
@@ -62,17 +61,17 @@ func (b *Backend) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
 	if err != nil {
 		return nil, failed(operation, err)
 	}
-	all := make([]queue.WorkerRecord, 0, len(found))
+	all := make([]driver.WorkerRecord, 0, len(found))
 	for _, w := range found {
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b queue.WorkerRecord) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b driver.WorkerRecord) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // Runs implements [driver.Fleet]. It asks all partitions at once for the first page of their
 // running jobs, and then one after the other for further pages.
-func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
+func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driver.Run, error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, failed(operation, err)
@@ -84,10 +83,10 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]queu
 	if err != nil {
 		return nil, failed(operation, err)
 	}
-	found := make(map[int64]queue.Run)
+	found := make(map[int64]driver.Run)
 	for p, page := range first {
 		read := func(at int64, in *reader) {
-			r := queue.Run{Worker: in.text(), ID: b.idOf(p, in.int()), Queue: in.text(), Kind: in.text(), Attempt: int(in.int())}
+			r := driver.Run{Worker: in.text(), ID: b.idOf(p, in.int()), Queue: in.text(), Kind: in.text(), Attempt: int(in.int())}
 			since := in.int()
 			r.Since, r.Took = timeOf(since), time.Duration(max(at-since, 0))*time.Microsecond
 			found[r.ID] = r
@@ -100,7 +99,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]queu
 			return nil, failed(operation, err)
 		}
 	}
-	all := make([]queue.Run, 0, len(found))
+	all := make([]driver.Run, 0, len(found))
 	for _, r := range found {
 		all = append(all, r)
 	}

@@ -17,7 +17,7 @@ func TestManyWorkers(t *testing.T) {
 	var reports []driver.WorkerReport
 	var jobs []*queue.Job
 	for i := range n {
-		reports = append(reports, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: fmt.Sprint("w", i)}})
+		reports = append(reports, driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: fmt.Sprint("w", i)}})
 		jobs = append(jobs, &queue.Job{Queue: "q", Kind: "k"})
 	}
 	if err := b.ReportWorkers(t.Context(), reports...); err != nil {
@@ -33,9 +33,9 @@ func TestManyWorkers(t *testing.T) {
 	if err != nil || len(workers) != n {
 		t.Errorf("Workers: got %d, error %v; want %d", len(workers), err, n)
 	}
-	runs, err := b.Runs(t.Context(), queue.MaxRuns)
-	if err != nil || len(runs) != queue.MaxRuns || runs[0].ID != jobs[0].ID || runs[queue.MaxRuns-1].ID != jobs[queue.MaxRuns-1].ID {
-		t.Errorf("Runs: got %d, error %v; want the first %d", len(runs), err, queue.MaxRuns)
+	runs, err := b.Runs(t.Context(), driver.MaxRuns)
+	if err != nil || len(runs) != driver.MaxRuns || runs[0].ID != jobs[0].ID || runs[driver.MaxRuns-1].ID != jobs[driver.MaxRuns-1].ID {
+		t.Errorf("Runs: got %d, error %v; want the first %d", len(runs), err, driver.MaxRuns)
 	}
 	if runs, err = b.Runs(t.Context(), 3, "none", "w"); err != nil || len(runs) != 3 || runs[0].ID != jobs[0].ID {
 		t.Errorf("Runs, three of each: got %+v, error %v; want the first three", runs, err)

@@ -147,7 +147,7 @@ func (b *Backend) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 func outcomeArgs(o queue.Outcome) []string {
 	text, stack := "", ""
 	if o.Action != queue.Done && o.Action != queue.Release {
-		text, stack = queue.ErrorText(o.Err), queue.StackText(o.Err)
+		text, stack = queue.ErrorText(o.Err), driver.StackText(o.Err)
 	}
 	return []string{
 		strconv.FormatInt(o.Job.Fence, 10), o.Job.Worker, strconv.Itoa(int(o.Action)), micros(max(o.Delay, 0)),
@@ -158,7 +158,7 @@ func outcomeArgs(o queue.Outcome) []string {
 // historyLen returns how many bytes of an error text a failure keeps.
 func historyLen(text string) int {
 	n := 0
-	for range queue.MaxHistoryText {
+	for range driver.MaxHistoryText {
 		if n == len(text) {
 			break
 		}

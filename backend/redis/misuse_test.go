@@ -255,7 +255,7 @@ func TestReadOnly(t *testing.T) {
 		"PauseKinds":   func() error { return reader.PauseKinds(ctx, nil, "k") },
 		"SetSchedules": func() error { return reader.SetSchedules(ctx, nil, hourly(1)...) },
 		"ReportWorkers": func() error {
-			return reader.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}})
+			return reader.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}})
 		},
 	}
 	for what, call := range calls {

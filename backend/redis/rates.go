@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/internal/limits"
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // RateWaits implements [driver.RateTeller].
-func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
+func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
 	const operation = "tell of rates"
 	rules, err := b.Rules(ctx)
 	if err != nil {

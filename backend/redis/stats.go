@@ -20,7 +20,7 @@ import (
 func statsArgs(reports []driver.WorkerReport) (args []string) {
 	for _, r := range reports {
 		for _, s := range r.Stats {
-			if s.Age < queue.StatsKept {
+			if s.Age < driver.StatsKept {
 				args = append(args, s.Queue+"\x00"+s.Kind, micros(s.Age), numbers(s.Stats))
 			}
 		}

@@ -18,8 +18,8 @@ func TestStatsAreBounded(t *testing.T) {
 	reports := make([]driver.WorkerReport, 2) // of one call, so of one minute
 	for i := range most + more {
 		s := driver.MinuteStats{Queue: "q", Kind: fmt.Sprint("k", i), Stats: queue.Stats{Done: 1, Ran: 1, RunTimes: queue.Histogram{1}}}
-		reports[i/queue.MaxStats].Name = "w"
-		reports[i/queue.MaxStats].Stats = append(reports[i/queue.MaxStats].Stats, s)
+		reports[i/driver.MaxStats].Name = "w"
+		reports[i/driver.MaxStats].Stats = append(reports[i/driver.MaxStats].Stats, s)
 	}
 	if err := b.ReportWorkers(t.Context(), reports...); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestStatsAreBounded(t *testing.T) {
 	if err != nil || len(all) != most+1 {
 		t.Fatalf("Stats: got %d records, error %v; want %d", len(all), err, most+1)
 	}
-	if other := all[0]; other.Queue != queue.OtherStats || other.Kind != queue.OtherStats || other.Done != more || other.RunTimes.Count() != more {
+	if other := all[0]; other.Queue != driver.OtherStats || other.Kind != driver.OtherStats || other.Done != more || other.RunTimes.Count() != more {
 		t.Errorf("statistics of further kinds: got %+v, want %d done", other, more)
 	}
 }

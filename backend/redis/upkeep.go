@@ -3,7 +3,7 @@ package redis
 import (
 	"context"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Prune implements [driver.Pruner]. A call removes at most 500 jobs of each status from each
@@ -15,7 +15,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 	}
 	keep := b.opts.Retention
 	var errs failures
-	for _, r := range b.onEach(ctx, "prune", micros(max(keep.Completed, 0)), micros(max(keep.Dead, 0)), micros(queue.ForgottenAfter), micros(queue.StatsKept)) {
+	for _, r := range b.onEach(ctx, "prune", micros(max(keep.Completed, 0)), micros(max(keep.Dead, 0)), micros(driver.ForgottenAfter), micros(driver.StatsKept)) {
 		pair, err := r.AsIntSlice()
 		if err != nil {
 			errs.add(err)

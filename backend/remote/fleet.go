@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/errandhq/errand/internal/wire"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -29,14 +28,14 @@ func (q *Queue) ReportWorkers(ctx context.Context, reports ...driver.WorkerRepor
 }
 
 // Workers implements [driver.Fleet].
-func (q *Queue) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
+func (q *Queue) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 	var out wire.WorkersAnswer
 	err := q.get(ctx, "workers", "/v1/workers", &out)
 	return out.Workers, err
 }
 
 // Runs implements [driver.Fleet].
-func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error) {
+func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver.Run, error) {
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, err
 	}

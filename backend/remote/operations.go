@@ -143,7 +143,7 @@ func outcomeOf(o queue.Outcome) wire.Outcome {
 	delay := max(o.Delay, 0)
 	return wire.Outcome{
 		ID: o.Job.ID, Fence: o.Job.Fence, Worker: o.Job.Worker, Action: o.Action.String(), Delay: &delay,
-		Error: queue.ErrorText(o.Err), Stack: queue.StackText(o.Err), Output: o.Output, Throttle: o.Throttle,
+		Error: queue.ErrorText(o.Err), Stack: driver.StackText(o.Err), Output: o.Output, Throttle: o.Throttle,
 	}
 }
 

@@ -188,7 +188,7 @@ func (q *Queue) Rules(ctx context.Context) (all []queue.Rule, err error) {
 }
 
 // RateWaits implements [driver.RateTeller].
-func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]queue.RateWait, error) {
+func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
 	teller, err := capability[driver.RateTeller](q.route(name))
 	if err != nil {
 		return nil, err

@@ -150,7 +150,7 @@ func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 }
 
 // runsOf returns the jobs that workers hold in all backends.
-func (q *Queue) runsOf(ctx context.Context, most int, workers []string) (all []queue.Run, err error) {
+func (q *Queue) runsOf(ctx context.Context, most int, workers []string) (all []driver.Run, err error) {
 	for _, c := range having[driver.Fleet](q) {
 		runs, err := c.can.Runs(ctx, most, workers...)
 		if err != nil {
@@ -161,14 +161,14 @@ func (q *Queue) runsOf(ctx context.Context, most int, workers []string) (all []q
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b queue.Run) int {
+	slices.SortFunc(all, func(a, b driver.Run) int {
 		return cmp.Or(cmp.Compare(a.Worker, b.Worker), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
 	return firstOfEach(all, most), nil
 }
 
 // firstOfEach keeps at most most runs of each worker.
-func firstOfEach(runs []queue.Run, most int) (kept []queue.Run) {
+func firstOfEach(runs []driver.Run, most int) (kept []driver.Run) {
 	n := 0
 	for i, r := range runs {
 		if i == 0 || runs[i-1].Worker != r.Worker {

@@ -60,12 +60,12 @@ func ago(at int64, age time.Duration) any {
 }
 
 // Workers implements [driver.Fleet] with sql/workers.sql.
-func (b *Backend) Workers(ctx context.Context) (all []queue.WorkerRecord, err error) {
+func (b *Backend) Workers(ctx context.Context) (all []driver.WorkerRecord, err error) {
 	err = b.read(ctx, "list workers", func(db queue.DB) error {
 		all = nil
 		at := now()
 		return queryRows(ctx, db, func(rows *sql.Rows) error {
-			var w queue.WorkerRecord
+			var w driver.WorkerRecord
 			var name string
 			var info []byte
 			var started, seen int64
@@ -82,7 +82,7 @@ func (b *Backend) Workers(ctx context.Context) (all []queue.WorkerRecord, err er
 }
 
 // Runs implements [driver.Fleet] with sql/runs.sql.
-func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []queue.Run, err error) {
+func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []driver.Run, err error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, fmt.Errorf("sqlite: %s: %w", operation, err)
@@ -95,7 +95,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 		all = nil
 		at := now()
 		return queryRows(ctx, db, func(rows *sql.Rows) error {
-			var r queue.Run
+			var r driver.Run
 			var attempts, since int64
 			err := rows.Scan(&r.Worker, &r.ID, &r.Queue, &r.Kind, &attempts, &since)
 			r.Attempt, r.Since, r.Took = int(clamp32(attempts)), timeAt(since), sqlkit.Duration(max(at-since, 0))

@@ -22,7 +22,7 @@ func BenchmarkReport(b *testing.B) {
 				for i := range processes - 1 {
 					defer start(b, "churner", d, path, fmt.Sprint("churner", i)).stop(b)
 				}
-				r := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 100}}
+				r := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 100}}
 				for i := range kinds {
 					r.Stats = append(r.Stats, driver.MinuteStats{Queue: "default", Kind: fmt.Sprint("kind", i), Stats: queue.Stats{
 						Done: 1000, Ran: time.Minute, Waited: time.Hour,

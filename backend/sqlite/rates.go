@@ -8,10 +8,11 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // RateWaits implements [driver.RateTeller] with sql/rules.sql and sql/bucket.sql.
-func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) (waits []queue.RateWait, err error) {
+func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) (waits []driver.RateWait, err error) {
 	err = b.read(ctx, "tell of rates", func(db queue.DB) error {
 		rules, err := b.readRules(ctx, db)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Settle implements [queue.Consumer]. sql/settle_done.sql records jobs that are done, or
@@ -195,7 +196,7 @@ func actions(outcomes []queue.Outcome, at int64) string {
 			l.int(at)
 		}
 		l.string(queue.ErrorText(o.Err))
-		if stack := queue.StackText(o.Err); stack != "" {
+		if stack := driver.StackText(o.Err); stack != "" {
 			l.string(stack)
 		}
 		l.end()

@@ -102,8 +102,8 @@ func (b *Backend) sweepFleet(ctx context.Context) error {
 		find, remove string
 		after        time.Duration
 	}{
-		{b.sql.forgottenWorkers, b.sql.sweepWorkers, queue.ForgottenAfter},
-		{b.sql.oldStats, b.sql.sweepStats, queue.StatsKept},
+		{b.sql.forgottenWorkers, b.sql.sweepWorkers, driver.ForgottenAfter},
+		{b.sql.oldStats, b.sql.sweepStats, driver.StatsKept},
 	} {
 		before := time.Now().Add(-s.after).UnixMicro()
 		var found bool

@@ -19,7 +19,7 @@ func (a *app) checkQueues(ctx context.Context, d *dburl.Database, states []queue
 			return err
 		}
 	}
-	seen, err := planned(ctx, d, func(w queue.WorkerRecord) []string { return w.Queues }, func(j *queue.Job) string { return j.Queue })
+	seen, err := planned(ctx, d, func(w driver.WorkerRecord) []string { return w.Queues }, func(j *queue.Job) string { return j.Queue })
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (a *app) checkKinds(ctx context.Context, d *dburl.Database, names []string,
 	if err := driver.CheckKinds(names); err != nil {
 		return err
 	}
-	seen, err := planned(ctx, d, func(w queue.WorkerRecord) []string { return w.Kinds }, func(j *queue.Job) string { return j.Kind })
+	seen, err := planned(ctx, d, func(w driver.WorkerRecord) []string { return w.Kinds }, func(j *queue.Job) string { return j.Kind })
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func lookForJob(ctx context.Context, d *dburl.Database, f queue.Filter) (isFound
 
 // planned returns the names that live workers serve and schedules enqueue, as far as the role may
 // see them.
-func planned(ctx context.Context, d *dburl.Database, served func(queue.WorkerRecord) []string, ticked func(*queue.Job) string) (names []string, err error) {
+func planned(ctx context.Context, d *dburl.Database, served func(driver.WorkerRecord) []string, ticked func(*queue.Job) string) (names []string, err error) {
 	if fleet, ok := driver.As[driver.Fleet](d.Queue); ok {
 		workers, err := fleet.Workers(ctx)
 		if err != nil && !isDenied(err) {

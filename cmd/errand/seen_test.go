@@ -22,7 +22,7 @@ func TestSeen(t *testing.T) {
 			database := b.url(t, t.TempDir())
 			d := openWithJobs(t, database, 0)
 			fleet, _ := driver.As[driver.Fleet](d.Queue)
-			worker := driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{"emails"}, Kinds: []string{"mail"}}}
+			worker := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w", Queues: []string{"emails"}, Kinds: []string{"mail"}}}
 			if err := fleet.ReportWorkers(t.Context(), worker); err != nil {
 				t.Fatal(err)
 			}

@@ -28,8 +28,8 @@ missing.`,
 	cmd.Flags().DurationVar(&since, "since", 0, "count the runs that ended in this time, in whole minutes, up to 48h")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case since > queue.StatsKept:
-			return usagef("--since %s: the statistics of more than %s ago are not kept", plain.Duration(since), plain.Duration(queue.StatsKept))
+		case since > driver.StatsKept:
+			return usagef("--since %s: the statistics of more than %s ago are not kept", plain.Duration(since), plain.Duration(driver.StatsKept))
 		case since > 0:
 			return a.reading(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.runStats(ctx, d, since) })(cmd, args)
 		}

@@ -9,14 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
 // worker is a worker and the jobs that it holds.
 type worker struct {
-	queue.WorkerRecord
-	Runs []queue.Run `json:"runs"`
+	driver.WorkerRecord
+	Runs []driver.Run `json:"runs"`
 }
 
 func (a *app) workersCommand() *cobra.Command {
@@ -77,7 +76,7 @@ func workersOf(ctx context.Context, d *dburl.Database, most int) ([]worker, erro
 	for _, r := range records {
 		r.StartedAt, r.ClaimedAt, r.DrainingAt, r.SeenAt = r.StartedAt.UTC(), r.ClaimedAt.UTC(), r.DrainingAt.UTC(), r.SeenAt.UTC()
 		index[r.Name] = len(list)
-		list = append(list, worker{WorkerRecord: r, Runs: []queue.Run{}})
+		list = append(list, worker{WorkerRecord: r, Runs: []driver.Run{}})
 	}
 	for _, r := range runs {
 		r.Since = r.Since.UTC()
@@ -85,7 +84,7 @@ func workersOf(ctx context.Context, d *dburl.Database, most int) ([]worker, erro
 		if !ok {
 			i = len(list)
 			index[r.Worker] = i
-			list = append(list, worker{WorkerRecord: queue.WorkerRecord{WorkerInfo: queue.WorkerInfo{Name: r.Worker}}})
+			list = append(list, worker{WorkerRecord: driver.WorkerRecord{WorkerInfo: driver.WorkerInfo{Name: r.Worker}}})
 		}
 		list[i].Runs = append(list[i].Runs, r)
 	}

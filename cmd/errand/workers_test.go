@@ -14,9 +14,9 @@ import (
 func TestWorkerStates(t *testing.T) {
 	q := memory.New(memory.Options{})
 	for _, w := range []driver.WorkerReport{
-		{WorkerInfo: queue.WorkerInfo{Name: "draining", ClaimError: "boom"}, DrainAge: time.Minute},
-		{WorkerInfo: queue.WorkerInfo{Name: "failing", ClaimError: "boom"}},
-		{WorkerInfo: queue.WorkerInfo{Name: "live"}},
+		{WorkerInfo: driver.WorkerInfo{Name: "draining", ClaimError: "boom"}, DrainAge: time.Minute},
+		{WorkerInfo: driver.WorkerInfo{Name: "failing", ClaimError: "boom"}},
+		{WorkerInfo: driver.WorkerInfo{Name: "live"}},
 	} {
 		w.Queues, w.Concurrency, w.Lease = []string{queue.DefaultQueue}, 1, time.Minute
 		if err := q.ReportWorkers(t.Context(), w); err != nil {

@@ -145,7 +145,7 @@ func report(t *testing.T, memory *queuetest.Queue) {
 	t.Helper()
 	stats := queue.Stats{Done: 1, RunTimes: queue.Histogram{1}, WaitTimes: queue.Histogram{1}}
 	err := memory.ReportWorkers(t.Context(), driver.WorkerReport{
-		WorkerInfo: queue.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Concurrency: 10},
+		WorkerInfo: driver.WorkerInfo{Name: "w", Queues: []string{queue.DefaultQueue}, Concurrency: 10},
 		Stats:      []driver.MinuteStats{{Queue: queue.DefaultQueue, Kind: "k", Age: 2 * time.Minute, Stats: stats}},
 	})
 	if err != nil {

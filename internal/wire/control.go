@@ -70,7 +70,7 @@ func ReportOf(r driver.WorkerReport) ReportRequest {
 // Report returns the report for a backend.
 func (r ReportRequest) Report() driver.WorkerReport {
 	return driver.WorkerReport{
-		WorkerInfo: queue.WorkerInfo{
+		WorkerInfo: driver.WorkerInfo{
 			Name: r.Name, Host: r.Host, PID: r.PID, Version: r.Version, Queues: r.Queues, Kinds: r.Kinds,
 			Concurrency: r.Concurrency, Busy: r.Busy, Waiting: r.Waiting, Lease: r.Lease, Grace: r.Grace,
 			Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError,
@@ -84,7 +84,7 @@ type ReportAnswer struct{}
 
 // WorkersAnswer has the workers that have reported themselves.
 type WorkersAnswer struct {
-	Workers []queue.WorkerRecord `json:"workers"`
+	Workers []driver.WorkerRecord `json:"workers"`
 }
 
 // RunsRequest asks for the jobs that workers hold.
@@ -95,7 +95,7 @@ type RunsRequest struct {
 
 // RunsAnswer has the jobs that workers hold.
 type RunsAnswer struct {
-	Runs []queue.Run `json:"runs"`
+	Runs []driver.Run `json:"runs"`
 }
 
 // RulesAnswer has the rules of the queues, and the kinds that are paused in all of them.

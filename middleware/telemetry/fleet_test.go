@@ -33,7 +33,7 @@ func (r *rig) observeFleet() (stopWorkers, stopStats func()) {
 }
 
 // report reports a worker that has just claimed, with statistics.
-func (r *rig) report(info queue.WorkerInfo, stats ...driver.MinuteStats) {
+func (r *rig) report(info driver.WorkerInfo, stats ...driver.MinuteStats) {
 	r.Helper()
 	r.reportOf(driver.WorkerReport{WorkerInfo: info, Age: time.Minute, ClaimAge: 1, Stats: stats})
 }
@@ -62,12 +62,12 @@ func TestObserveWorkers(t *testing.T) {
 		r.wantMetric("errand.fleet.size", "live 0", "draining 0", "vanished 0")
 		r.wantMetric("errand.slot.limit")
 
-		r.report(queue.WorkerInfo{Name: "old", Queues: []string{"mail"}, Concurrency: 50, Busy: 50})
-		time.Sleep(queue.VanishedAfter + time.Second)
-		r.report(queue.WorkerInfo{Name: "a", Queues: []string{"mail", "bulk"}, Concurrency: 10, Busy: 4})
-		r.reportOf(driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "b", Queues: []string{"mail"}, Concurrency: 20, Busy: 1}, Age: time.Hour, ClaimAge: 7 * time.Second})
-		r.reportOf(driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "c", Queues: []string{"mail"}, Concurrency: 40, Busy: 3}, DrainAge: time.Second})
-		r.reportOf(driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: "new", Queues: []string{"rare"}, Concurrency: 1}, Age: 30 * time.Second})
+		r.report(driver.WorkerInfo{Name: "old", Queues: []string{"mail"}, Concurrency: 50, Busy: 50})
+		time.Sleep(driver.VanishedAfter + time.Second)
+		r.report(driver.WorkerInfo{Name: "a", Queues: []string{"mail", "bulk"}, Concurrency: 10, Busy: 4})
+		r.reportOf(driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "b", Queues: []string{"mail"}, Concurrency: 20, Busy: 1}, Age: time.Hour, ClaimAge: 7 * time.Second})
+		r.reportOf(driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "c", Queues: []string{"mail"}, Concurrency: 40, Busy: 3}, DrainAge: time.Second})
+		r.reportOf(driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "new", Queues: []string{"rare"}, Concurrency: 1}, Age: 30 * time.Second})
 		time.Sleep(time.Second)
 		r.wantMetric("errand.fleet.size", "live 3", "draining 1", "vanished 1")
 		r.wantMetric("errand.slot.limit", "mail 30", "bulk 10", "rare 1")
@@ -75,7 +75,7 @@ func TestObserveWorkers(t *testing.T) {
 		r.wantMetric("errand.queue.oldest_claim.age", "mail 8", "bulk 1.000000001", "rare 31")
 
 		for _, name := range []string{"a", "b", "new"} {
-			r.reportOf(driver.WorkerReport{WorkerInfo: queue.WorkerInfo{Name: name}, Stopped: true})
+			r.reportOf(driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: name}, Stopped: true})
 		}
 		r.wantMetric("errand.fleet.size", "live 0", "draining 1", "vanished 1")
 		r.wantMetric("errand.slot.limit", "mail 0", "bulk 0", "rare 0")
@@ -95,7 +95,7 @@ func TestObserveStats(t *testing.T) {
 		minute := func(kind string, ago time.Duration, s queue.Stats) driver.MinuteStats {
 			return driver.MinuteStats{Queue: "mail", Kind: kind, Age: ago + 20*time.Second, Stats: s}
 		}
-		r.report(queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 1},
+		r.report(driver.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 1},
 			minute("a", 0, runs(1000, 0, time.Second)), // the minute is not over
 			minute("a", time.Minute, runs(90, 8, time.Second)),
 			minute("a", 5*time.Minute, queue.Stats{Done: 1, Dead: 2, Lost: 3}),
@@ -123,8 +123,8 @@ func TestObserveStatsOfManyKinds(t *testing.T) {
 		for i := range 900 {
 			all = append(all, driver.MinuteStats{Queue: "mail", Kind: fmt.Sprintf("k%03d", i), Age: time.Minute, Stats: queue.Stats{Done: int64(i + 1)}})
 		}
-		all = append(all, driver.MinuteStats{Queue: queue.OtherStats, Kind: queue.OtherStats, Age: time.Minute, Stats: queue.Stats{Done: 7}})
-		r.report(queue.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 1}, all...)
+		all = append(all, driver.MinuteStats{Queue: driver.OtherStats, Kind: driver.OtherStats, Age: time.Minute, Stats: queue.Stats{Done: 7}})
+		r.report(driver.WorkerInfo{Name: "w", Queues: []string{"mail"}, Concurrency: 1}, all...)
 		got := r.metric("errand.recent.outcomes")
 		const others = 500 * 501 / 2 // all but the 400 busiest
 		if len(got) != 401*4 || !slices.Contains(got, "k899 done mail 900") || !slices.Contains(got, fmt.Sprintf("(other) done (other) %d", others+7)) {
@@ -187,7 +187,7 @@ func (u *unreadable) fail(ctx context.Context) error {
 	return errDown
 }
 
-func (u *unreadable) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
+func (u *unreadable) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 	return nil, u.fail(ctx)
 }
 

@@ -80,7 +80,7 @@ func (r *rig) everything() {
 	r.observe(both{counter{&gauged{Queue: r.memory, counts: []queue.Count{{Queue: "default", Status: queue.StatusDead, Jobs: 1}}}},
 		aged{&gauged{Queue: r.memory}}})
 	r.observeFleet()
-	r.report(queue.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 10},
+	r.report(driver.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 10},
 		driver.MinuteStats{Queue: "default", Kind: "k", Age: 2 * time.Minute, Stats: runs(3, 1, time.Second)})
 	r.enqueue(r.Context(), newTasks(2)...)
 	jobs := r.claim(2)

@@ -18,14 +18,14 @@ import (
 // many is a queue that has more queues than a metric may have series.
 type many struct {
 	*queuetest.Queue
-	workers  []queue.WorkerRecord
+	workers  []driver.WorkerRecord
 	counts   []queue.Count
 	backlogs []driver.Backlog
 }
 
-func (m *many) Workers(context.Context) ([]queue.WorkerRecord, error) { return m.workers, nil }
-func (m *many) Counts(context.Context) ([]queue.Count, error)         { return m.counts, nil }
-func (m *many) Backlogs(context.Context) ([]driver.Backlog, error)    { return m.backlogs, nil }
+func (m *many) Workers(context.Context) ([]driver.WorkerRecord, error) { return m.workers, nil }
+func (m *many) Counts(context.Context) ([]queue.Count, error)          { return m.counts, nil }
+func (m *many) Backlogs(context.Context) ([]driver.Backlog, error)     { return m.backlogs, nil }
 
 // wantSame checks that a metric has so many series, the wanted ones among them, in each collection.
 func (r *rig) wantSame(name string, series int, want ...string) {
@@ -63,8 +63,8 @@ func TestObserveWorkersOfManyQueues(t *testing.T) {
 		serve := func(from, to int) {
 			q.workers = nil
 			for i := from; i < to; i++ {
-				q.workers = append(q.workers, queue.WorkerRecord{
-					WorkerInfo: queue.WorkerInfo{Name: fmt.Sprint("w", i), Queues: []string{fmt.Sprintf("q%04d", i)}, Concurrency: i + 1, Busy: 1},
+				q.workers = append(q.workers, driver.WorkerRecord{
+					WorkerInfo: driver.WorkerInfo{Name: fmt.Sprint("w", i), Queues: []string{fmt.Sprintf("q%04d", i)}, Concurrency: i + 1, Busy: 1},
 					StartedAt:  time.Now().Add(-time.Duration(i) * time.Second), SeenAt: time.Now(),
 				})
 			}

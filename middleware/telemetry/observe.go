@@ -34,7 +34,7 @@ const observeTimeout = 5 * time.Second
 //
 // The SDK of OpenTelemetry keeps 2,000 series of a metric, and each queue has one for each status.
 // So the 498 queues with the most jobs that are not completed are told apart: 398 once held or
-// cancelled jobs were seen, 332 with both. The others are reported together as [queue.OtherStats],
+// cancelled jobs were seen, 332 with both. The others are reported together as [driver.OtherStats],
 // with the highest of their ages, and with zeros later. If q is no Inspector, the 498 queues whose
 // jobs have waited for longest are told apart.
 //
@@ -179,7 +179,7 @@ func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
 		}
 	}
 	for status, n := range o.others {
-		to.ObserveInt64(o.depth, n, ofStatus(queue.OtherStats, status))
+		to.ObserveInt64(o.depth, n, ofStatus(driver.OtherStats, status))
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 	if o.counts == nil || o.hasRoom(sizes) {
 		o.choose(sizes)
 	}
-	others := max(ages[queue.OtherStats], 0) // a queue may have that name
+	others := max(ages[driver.OtherStats], 0) // a queue may have that name
 	for name, age := range ages {
 		if _, ok := o.queues[name]; !ok {
 			others, o.aged = max(others, age), true
@@ -226,7 +226,7 @@ func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 		to.ObserveFloat64(o.age, max(ages[name], 0).Seconds(), attrs.age)
 	}
 	if o.aged {
-		to.ObserveFloat64(o.age, others.Seconds(), ofQueue(queue.OtherStats))
+		to.ObserveFloat64(o.age, others.Seconds(), ofQueue(driver.OtherStats))
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ const (
 	// last one has just ended.
 	recentTime = 5 * time.Minute
 	// maxRecent is how many queues and kinds the gauges of recent runs tell apart. Those with the
-	// most runs are told apart, and the others are queue.OtherStats. Each has four outcomes, and
+	// most runs are told apart, and the others are driver.OtherStats. Each has four outcomes, and
 	// the SDK of OpenTelemetry keeps 2000 series of a metric.
 	maxRecent = 400
 )
@@ -33,7 +33,7 @@ const (
 //
 // Every process that observes the same database reports the same figures: take the maximum over
 // processes, not the sum. Queues and kinds without runs are left out. The 400 of them with the most
-// runs are told apart; the others are reported as [queue.OtherStats].
+// runs are told apart; the others are reported as [driver.OtherStats].
 //
 // The error is the meter provider's, or an [*queue.InvalidError] if q is not a
 // [driver.Statistician].
@@ -101,7 +101,7 @@ func most(all []queue.StatsRecord) []queue.StatsRecord {
 	}
 	runs := func(s queue.StatsRecord) int64 { return s.Done + s.Failed + s.Dead + s.Lost }
 	slices.SortStableFunc(all, func(a, b queue.StatsRecord) int { return cmp.Compare(runs(b), runs(a)) })
-	other := queue.StatsRecord{Queue: queue.OtherStats, Kind: queue.OtherStats}
+	other := queue.StatsRecord{Queue: driver.OtherStats, Kind: driver.OtherStats}
 	for _, s := range all[maxRecent:] {
 		other.Add(s.Stats)
 	}

@@ -20,7 +20,7 @@ import (
 // observes the same database reports the same figures: take the maximum over processes, not the
 // sum. A worker that serves several queues counts for each of them. A queue that was seen once is
 // reported until stop, with zeros while no worker serves it. Of more than 1,998 queues those with
-// the most slots are told apart. The others are reported together as [queue.OtherStats], and with
+// the most slots are told apart. The others are reported together as [driver.OtherStats], and with
 // zeros later.
 //
 // The error is the meter provider's, or an [*queue.InvalidError] if q is not a [driver.Fleet].
@@ -57,7 +57,7 @@ type workerState string
 const (
 	live     workerState = "live"
 	draining workerState = "draining" // it was told to stop, and claims nothing more
-	vanished workerState = "vanished" // it has not reported itself for queue.VanishedAfter
+	vanished workerState = "vanished" // it has not reported itself for driver.VanishedAfter
 )
 
 var fleetSizes = map[workerState]metric.MeasurementOption{
@@ -66,7 +66,7 @@ var fleetSizes = map[workerState]metric.MeasurementOption{
 	vanished: metric.WithAttributes(workerStateKey.String(string(vanished))),
 }
 
-func stateOf(w queue.WorkerRecord) workerState {
+func stateOf(w driver.WorkerRecord) workerState {
 	switch {
 	case w.Vanished:
 		return vanished
@@ -133,13 +133,13 @@ func (o *workersObserver) observe(to metric.Observer, served map[string]slots, l
 		report(s, ok, attrs)
 	}
 	if o.others {
-		report(others, areServed, ofQueue(queue.OtherStats))
+		report(others, areServed, ofQueue(driver.OtherStats))
 	}
 }
 
 // with returns s with the slots of one more worker. A worker that has not claimed yet counts since
 // its start.
-func (s slots) with(w queue.WorkerRecord) slots {
+func (s slots) with(w driver.WorkerRecord) slots {
 	claimed := w.ClaimedAt
 	if claimed.IsZero() {
 		claimed = w.StartedAt

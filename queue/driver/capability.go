@@ -228,7 +228,7 @@ type Reclaimer interface {
 	// Reclaim reclaims at most limit jobs whose leases have expired, and returns them without Payload
 	// and Headers. Such a job is pending and due at once, or dead if Attempt has reached MaxAttempts.
 	// Its LastError is "errand: the lease of worker NAME expired". A job that its worker was asked to
-	// cancel is cancelled instead, and its LastError is [queue.ReclaimedCancelled]. If the run before
+	// cancel is cancelled instead, and its LastError is [ReclaimedCancelled]. If the run before
 	// was reclaimed as well, Reclaim may wait for up to half a lease longer, and from the fourth
 	// attempt on for up to three leases. If the clock by which leases end has jumped forward since the
 	// call before, leases that began before the jump end later by as much. A limit below 1 is an
@@ -397,7 +397,7 @@ type RateTeller interface {
 	// RateWaits returns what the rates of a queue have left: of each named group that has a rate, and
 	// of the queue itself for "". It changes nothing. Rules that another transaction has not committed
 	// do not count. It may be called concurrently.
-	RateWaits(ctx context.Context, queue string, groups ...string) ([]queue.RateWait, error)
+	RateWaits(ctx context.Context, queue string, groups ...string) ([]RateWait, error)
 }
 
 // ResultKeeper is a backend that keeps the output and the progress of jobs, in a place of their
@@ -412,7 +412,7 @@ type ResultKeeper interface {
 }
 
 // Fleet is a backend that knows its workers. A [engine.Worker] reports itself a second after it has
-// started, and then every [queue.ReportInterval]. So what Fleet returns is up to ten seconds old.
+// started, and then every [ReportInterval]. So what Fleet returns is up to ten seconds old.
 // Its methods may be called concurrently.
 type Fleet interface {
 	// ReportWorkers records what workers tell about themselves, each in the place of its last report.
@@ -423,14 +423,14 @@ type Fleet interface {
 	// and no report is recorded.
 	ReportWorkers(ctx context.Context, reports ...WorkerReport) error
 	// Workers returns all workers that have reported themselves and have not stopped, ordered by name,
-	// also the vanished ones. A worker that has been silent for [queue.ForgottenAfter] may be left
+	// also the vanished ones. A worker that has been silent for [ForgottenAfter] may be left
 	// out: [Pruner].Prune removes it.
-	Workers(ctx context.Context) ([]queue.WorkerRecord, error)
+	Workers(ctx context.Context) ([]WorkerRecord, error)
 	// Runs returns the jobs that the named workers hold, or the jobs of all workers if none is named:
 	// at most most of each worker, the jobs that were claimed first. They are ordered by worker, Since
 	// and ID. A holder that never reports itself counts as well. Runs reads the rows of all jobs that
-	// run. If most is below 1 or above [queue.MaxRuns], the error is an [*queue.InvalidError].
-	Runs(ctx context.Context, most int, workers ...string) ([]queue.Run, error)
+	// run. If most is below 1 or above [MaxRuns], the error is an [*queue.InvalidError].
+	Runs(ctx context.Context, most int, workers ...string) ([]Run, error)
 }
 
 // Tabled is a backend whose jobs are in tables of a SQL database. Package ops asks that database
@@ -466,7 +466,7 @@ type Tables struct {
 }
 
 // Statistician is a [Fleet] that adds up the Stats of its workers' reports, by minute, queue and
-// kind, and keeps them for [queue.StatsKept]. Workers count only if the backend is one.
+// kind, and keeps them for [StatsKept]. Workers count only if the backend is one.
 type Statistician interface {
 	// Stats returns how many runs ended in which way, ordered by At, Queue and Kind. It leaves out
 	// times without runs. The last ten seconds may be missing. A bad filter (see

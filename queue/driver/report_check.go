@@ -9,10 +9,20 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+const (
+	// StatsKept is how long a [Statistician] keeps its statistics.
+	StatsKept = 48 * time.Hour
+	// MaxStats is the most elements of the Stats of a [WorkerReport].
+	MaxStats = 1000
+	// OtherStats is the Queue and the Kind of the runs that a worker has not told apart, because it
+	// has seen so many different queues and kinds within ten seconds.
+	OtherStats = "(other)"
+)
+
 // WorkerReport is what a [engine.Worker] tells a [Fleet]. It has durations instead of times,
 // because only the backend's clock counts.
 type WorkerReport struct {
-	queue.WorkerInfo
+	WorkerInfo
 	// Age is how long ago the worker was started.
 	Age time.Duration
 	// ClaimAge is how long ago its last claim that has succeeded was made. 0 means that none has.
@@ -24,7 +34,7 @@ type WorkerReport struct {
 	// count.
 	Stopped bool
 	// Stats count how the worker's runs have ended since the last report that has arrived. There are
-	// at most [queue.MaxStats] of them, each for a different minute, queue or kind.
+	// at most [MaxStats] of them, each for a different minute, queue or kind.
 	Stats []MinuteStats
 }
 
@@ -102,8 +112,8 @@ func (r WorkerReport) Check() error {
 // CheckRuns returns an [*queue.InvalidError] for what [Fleet].Runs does not accept. Backends call
 // it first.
 func CheckRuns(most int, workers []string) error {
-	if most < 1 || most > queue.MaxRuns {
-		return invalid("most", "%d: between 1 and %d", most, queue.MaxRuns)
+	if most < 1 || most > MaxRuns {
+		return invalid("most", "%d: between 1 and %d", most, MaxRuns)
 	}
 	for i, name := range workers {
 		if err := checkText(fmt.Sprintf("workers[%d]", i), name); err != nil {
@@ -115,8 +125,8 @@ func CheckRuns(most int, workers []string) error {
 
 // checkStats checks the Stats of a report.
 func checkStats(all []MinuteStats) error {
-	if len(all) > queue.MaxStats {
-		return invalid("Stats", "%d: at most %d", len(all), queue.MaxStats)
+	if len(all) > MaxStats {
+		return invalid("Stats", "%d: at most %d", len(all), MaxStats)
 	}
 	for i, s := range all {
 		field := func(name string) string { return fmt.Sprintf("Stats[%d].%s", i, name) }

@@ -74,8 +74,8 @@ func (q *breakable) Schedules(ctx context.Context) ([]queue.ScheduleRecord, erro
 	return unlessGone(q, func() ([]queue.ScheduleRecord, error) { return q.Queue.Schedules(ctx) })
 }
 
-func (q *breakable) Workers(ctx context.Context) ([]queue.WorkerRecord, error) {
-	return unlessGone(q, func() ([]queue.WorkerRecord, error) { return q.Queue.Workers(ctx) })
+func (q *breakable) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
+	return unlessGone(q, func() ([]driver.WorkerRecord, error) { return q.Queue.Workers(ctx) })
 }
 
 func (q *breakable) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {

@@ -100,7 +100,7 @@ func (s *site) stock() {
 	if err := s.q.SetRules(s.t.Context(), nil, rules...); err != nil {
 		s.t.Fatal(err)
 	}
-	info := queue.WorkerInfo{Name: "app-7f9c-1", Host: "app-7f9c", PID: 4711, Version: "v0.1.0", Queues: []string{"webhooks", "mail"}, Concurrency: 20, Busy: 3, Lease: 30 * time.Second, Listens: true, Poll: time.Second}
+	info := driver.WorkerInfo{Name: "app-7f9c-1", Host: "app-7f9c", PID: 4711, Version: "v0.1.0", Queues: []string{"webhooks", "mail"}, Concurrency: 20, Busy: 3, Lease: 30 * time.Second, Listens: true, Poll: time.Second}
 	for _, name := range []string{"app-7f9c-1", "app-7f9c-2"} {
 		info.Name = name
 		report := driver.WorkerReport{WorkerInfo: info, Age: time.Hour, ClaimAge: time.Second}

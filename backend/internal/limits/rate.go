@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Bucket is what is stored of the tokens of a rate: that of a queue or of a group. Times are
@@ -102,7 +103,7 @@ func (q *Queue) rateOf(group string) (p pace, ok bool) {
 
 // Waits returns what the rates of groups have left at that time, and that of the queue for "". load
 // reads a bucket. A nil Queue has no rates.
-func (q *Queue) Waits(at time.Time, groups []string, load func(bucket string) (Bucket, error)) (waits []queue.RateWait, err error) {
+func (q *Queue) Waits(at time.Time, groups []string, load func(bucket string) (Bucket, error)) (waits []driver.RateWait, err error) {
 	if q == nil {
 		return nil, nil
 	}
@@ -116,7 +117,7 @@ func (q *Queue) Waits(at time.Time, groups []string, load func(bucket string) (B
 		if err != nil {
 			return nil, err
 		}
-		waits = append(waits, queue.RateWait{
+		waits = append(waits, driver.RateWait{
 			Group:     group,
 			Wait:      time.Duration(p.waitFor(1, p.fullAt(b, now), now)),
 			Throttled: time.Duration(max(b.Until-now, 0)),

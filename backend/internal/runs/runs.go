@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // First orders runs by worker, Since and ID, and returns the first most of each worker. It reuses
 // the memory of all.
-func First(all []queue.Run, most int) []queue.Run {
-	slices.SortFunc(all, func(a, b queue.Run) int {
+func First(all []driver.Run, most int) []driver.Run {
+	slices.SortFunc(all, func(a, b driver.Run) int {
 		return cmp.Or(strings.Compare(a.Worker, b.Worker), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
 	first := all[:0]

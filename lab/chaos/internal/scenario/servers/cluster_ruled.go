@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/lab/chaos/internal/audit"
 	"github.com/errandhq/errand/lab/chaos/internal/ledger"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // tick is a tick whose job was enqueued.
@@ -28,7 +29,7 @@ func (r *reign) check(ctx context.Context, book ledger.Book, durable bool) error
 		return err
 	}
 	slowest := slices.Max(r.fleet)
-	r.h.Row.CheckTime(slowest <= queue.ReportInterval+time.Second, "after an outage, the list of workers is right again within 10 s", "%.1f s", slowest.Seconds())
+	r.h.Row.CheckTime(slowest <= driver.ReportInterval+time.Second, "after an outage, the list of workers is right again within 10 s", "%.1f s", slowest.Seconds())
 	r.h.Row.Note("of %d workers that stopped just before a strike, %d were still listed after it", len(r.fleet), r.leavers)
 	return nil
 }
