@@ -24,7 +24,7 @@ func (unnotified) ListenCancels(context.Context, string, func(ids ...int64)) err
 
 func cancelJobs(t *testing.T, q driver.Canceller, jobs ...*queue.Job) {
 	t.Helper()
-	which := queue.Which{IDs: []int64{}}
+	which := queue.Selection{IDs: []int64{}}
 	for _, job := range jobs {
 		which.IDs = append(which.IDs, job.ID)
 	}

@@ -54,7 +54,7 @@ func TestOnDead(t *testing.T) {
 		{"retried", newTask(0), returning(errPlain), nil},
 		{"done", newTask(0), returning(nil), nil},
 		{"snoozed in the last attempt", &queue.Job{Kind: "k", MaxAttempts: 1}, returning(queue.Snooze(time.Hour)), nil},
-		{"settled by its handler", newTask(0), returning(queue.Settled), nil},
+		{"settled by its handler", newTask(0), returning(queue.ErrSettled), nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue(t, 0)

@@ -92,7 +92,7 @@ func TestObserveSettled(t *testing.T) {
 				return err
 			}
 			time.Sleep(time.Minute) // a heartbeat says that the job is lost
-			return queue.Settled
+			return queue.ErrSettled
 		})})
 		time.Sleep(2 * time.Minute)
 		w.stop()

@@ -159,7 +159,7 @@ func (r *run) extendLate(ctx context.Context, jobs []*queue.Job, claimed time.Ti
 }
 
 // lose notes that Extend has reported a job lost. Either a different worker holds it, or its own
-// handler has settled it and is about to return Settled. It returns the job's state before. The
+// handler has settled it and is about to return ErrSettled. It returns the job's state before. The
 // caller holds r.mu.
 func (r *run) lose(h *heldJob) (before heldState) {
 	job := h.job

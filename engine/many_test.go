@@ -54,7 +54,7 @@ func (c *calls) wantSizes(t *testing.T, want ...int) {
 type manyFunc = func(context.Context, []*queue.Job, []task) []error
 
 // manyMux returns a Mux with that function for tasks.
-func manyMux(how queue.Many, c *calls, fn manyFunc) *queue.Mux {
+func manyMux(how queue.BatchOptions, c *calls, fn manyFunc) *queue.Mux {
 	mux := queue.NewMux()
 	work.HandleMany(mux, how, func(ctx context.Context, jobs []*queue.Job, vs []task) []error {
 		c.add(jobs)
@@ -70,13 +70,13 @@ func allDone(context.Context, []*queue.Job, []task) []error { return nil }
 func TestHandleMany(t *testing.T) {
 	for _, c := range []struct {
 		concurrency int
-		how         queue.Many
+		how         queue.BatchOptions
 		want        []int
 	}{
-		{100, queue.Many{}, []int{100, 100, 50}},
-		{100, queue.Many{Size: 7, Wait: time.Second}, append(slices.Repeat([]int{7}, 35), 5)},
-		{20, queue.Many{}, append(slices.Repeat([]int{20}, 12), 10)},
-		{1, queue.Many{}, slices.Repeat([]int{1}, 250)},
+		{100, queue.BatchOptions{}, []int{100, 100, 50}},
+		{100, queue.BatchOptions{Size: 7, Wait: time.Second}, append(slices.Repeat([]int{7}, 35), 5)},
+		{20, queue.BatchOptions{}, append(slices.Repeat([]int{20}, 12), 10)},
+		{1, queue.BatchOptions{}, slices.Repeat([]int{1}, 250)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue(t, 250)
@@ -104,7 +104,7 @@ func TestHandleManyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 0)
 		var made calls
-		w := start(t, engine.Worker{Backend: q, Handler: manyMux(queue.Many{Wait: 10 * time.Second}, &made, allDone)})
+		w := start(t, engine.Worker{Backend: q, Handler: manyMux(queue.BatchOptions{Wait: 10 * time.Second}, &made, allDone)})
 		begun := time.Now()
 		for range 3 {
 			enqueue(t, q, newTask(0))
@@ -132,11 +132,11 @@ func TestHandleManyAnswers(t *testing.T) {
 		bad := &queue.Job{Kind: work.Name, Payload: []byte(`"no task"`)}
 		enqueue(t, q, append(slices.Clone(jobs), bad)...)
 		var made calls
-		w := start(t, engine.Worker{Backend: q, Handler: manyMux(queue.Many{}, &made, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
+		w := start(t, engine.Worker{Backend: q, Handler: manyMux(queue.BatchOptions{}, &made, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
 			if _, err := q.Settle(ctx, nil, queue.Outcome{Job: jobs[4]}); err != nil {
 				t.Error(err)
 			}
-			return []error{nil, queue.RetryAfter(time.Hour, errPlain), queue.Discard(errPlain), queue.Snooze(time.Hour), queue.Settled}
+			return []error{nil, queue.RetryAfter(time.Hour, errPlain), queue.Discard(errPlain), queue.Snooze(time.Hour), queue.ErrSettled}
 		})})
 		time.Sleep(20 * time.Second) // less than the back-off
 		w.stop()
@@ -169,7 +169,7 @@ func TestHandleManyFails(t *testing.T) {
 			jobs := newTasks(5)
 			enqueue(t, q, jobs...)
 			var made calls
-			w := start(t, engine.Worker{Backend: q, Handler: manyMux(queue.Many{}, &made, c.fn)})
+			w := start(t, engine.Worker{Backend: q, Handler: manyMux(queue.BatchOptions{}, &made, c.fn)})
 			time.Sleep(time.Second)
 			w.stop()
 			for _, j := range jobs {
@@ -187,7 +187,7 @@ func TestHandleManyShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, 5)
 		var made calls
-		w := start(t, engine.Worker{Backend: q, Grace: 10 * time.Second, Handler: manyMux(queue.Many{}, &made, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
+		w := start(t, engine.Worker{Backend: q, Grace: 10 * time.Second, Handler: manyMux(queue.BatchOptions{}, &made, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
 			<-ctx.Done()
 			if cause := context.Cause(ctx); !errors.Is(cause, queue.ErrShutdown) {
 				t.Errorf("cause: got %v, want ErrShutdown", cause)
@@ -211,7 +211,7 @@ func TestHandleManyTimeout(t *testing.T) {
 		mux := queue.NewMux()
 		timed := work
 		timed.Timeout = time.Minute
-		timed.HandleMany(mux, queue.Many{}, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
+		timed.HandleMany(mux, queue.BatchOptions{}, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
 			if d, ok := ctx.Deadline(); !ok || time.Until(d) > time.Minute {
 				t.Errorf("deadline: got %v, %v; want a minute", d, ok)
 			}
@@ -233,7 +233,7 @@ func TestHandleManyLost(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue(t, 3)
 			var made calls
-			w := start(t, engine.Worker{Backend: q, Handler: manyMux(queue.Many{}, &made, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
+			w := start(t, engine.Worker{Backend: q, Handler: manyMux(queue.BatchOptions{}, &made, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
 				for _, j := range jobs[:steal] {
 					if _, err := q.Settle(ctx, nil, queue.Outcome{Job: j, Action: queue.Dead}); err != nil {
 						t.Error(err)
@@ -269,7 +269,7 @@ func TestHandleManyByGroup(t *testing.T) {
 			enqueue(t, q, job)
 		}
 		var made calls
-		mux := manyMux(queue.Many{Size: 10, ByGroup: true}, &made, func(_ context.Context, jobs []*queue.Job, _ []task) []error {
+		mux := manyMux(queue.BatchOptions{Size: 10, ByGroup: true}, &made, func(_ context.Context, jobs []*queue.Job, _ []task) []error {
 			for _, j := range jobs {
 				if j.Group != jobs[0].Group || j.Worker != jobs[0].Worker {
 					t.Errorf("a call with groups %q and %q, of workers %q and %q", j.Group, jobs[0].Group, j.Worker, jobs[0].Worker)
@@ -292,7 +292,7 @@ func TestHandleManyByGroup(t *testing.T) {
 func TestHandleManyAlone(t *testing.T) {
 	q := newQueue(t, 3)
 	var made calls
-	ran, err := q.Drain(t.Context(), manyMux(queue.Many{Wait: time.Minute}, &made, allDone))
+	ran, err := q.Drain(t.Context(), manyMux(queue.BatchOptions{Wait: time.Minute}, &made, allDone))
 	if ran != 3 || err != nil {
 		t.Fatalf("Drain: ran %d, error %v", ran, err)
 	}
@@ -300,24 +300,24 @@ func TestHandleManyAlone(t *testing.T) {
 }
 
 // manyIn returns a function that calls HandleMany.
-func manyIn(how queue.Many, m ...queue.Middleware) func() {
+func manyIn(how queue.BatchOptions, m ...queue.Middleware) func() {
 	return func() { work.HandleMany(queue.NewMux(), how, allDone, m...) }
 }
 
 // TestHandleManyMisuse: what cannot work is an error that says why.
 func TestHandleManyMisuse(t *testing.T) {
 	for want, f := range map[string]func(){
-		"invalid Many.Size: -1: between 1 and 10000, or 0 for 100":        manyIn(queue.Many{Size: -1}),
-		"invalid Many.Size: 10001: ":                                      manyIn(queue.Many{Size: 10_001}),
-		"invalid Many.Wait: -1s: between 0 (for 50ms) and 1m0s":           manyIn(queue.Many{Wait: -time.Second}),
-		"invalid Many.Wait: 2m0s: ":                                       manyIn(queue.Many{Wait: 2 * time.Minute}),
-		`invalid HandleMany: kind "test.work": many jobs a call, within `: manyIn(queue.Many{}, holder(nil)),
+		"invalid BatchOptions.Size: -1: between 1 and 10000, or 0 for 100": manyIn(queue.BatchOptions{Size: -1}),
+		"invalid BatchOptions.Size: 10001: ":                               manyIn(queue.BatchOptions{Size: 10_001}),
+		"invalid BatchOptions.Wait: -1s: between 0 (for 50ms) and 1m0s":    manyIn(queue.BatchOptions{Wait: -time.Second}),
+		"invalid BatchOptions.Wait: 2m0s: ":                                manyIn(queue.BatchOptions{Wait: 2 * time.Minute}),
+		`invalid HandleMany: kind "test.work": many jobs a call, within `:  manyIn(queue.BatchOptions{}, holder(nil)),
 	} {
 		if v := panicOf(f); !strings.Contains(fmt.Sprint(v), want) {
 			t.Errorf("HandleMany: got panic %v, want %q", v, want)
 		}
 	}
-	inner, outer := manyMux(queue.Many{}, &calls{}, allDone), queue.NewMux()
+	inner, outer := manyMux(queue.BatchOptions{}, &calls{}, allDone), queue.NewMux()
 	outer.Handle(work.Name, queue.Chain(inner, holder(nil)))
 	for name, h := range map[string]queue.Handler{"chain": queue.Chain(inner, holder(nil)), "wrapper": holder(nil)(inner), "mux": outer} {
 		err := engine.Worker{Backend: queuetest.New(queuetest.Options{}), Handler: h}.Run(t.Context())

@@ -153,7 +153,7 @@ func TestUnservedQueues(t *testing.T) {
 		queue.Kind[int]{Name: "b", Queue: "slow"}.Handle(inner, fn)
 		mux.Handle("b", queue.Chain(inner))
 		queue.Kind[int]{Name: "a", Queue: "slow"}.Handle(mux, fn)
-		queue.Kind[int]{Name: "c", Queue: "bulk"}.HandleMany(mux, queue.Many{}, many)
+		queue.Kind[int]{Name: "c", Queue: "bulk"}.HandleMany(mux, queue.BatchOptions{}, many)
 		queue.Kind[int]{Name: "served", Queue: "fast"}.Handle(mux, fn)
 		queue.NewKind[int]("anywhere").Handle(mux, fn)
 		mux.Handle("other", taking(0))

@@ -53,7 +53,7 @@ func TestSetOutputInWorker(t *testing.T) {
 		q := newQueue(t, 2)
 		var errs []error
 		mux := queue.NewMux()
-		work.HandleMany(mux, queue.Many{}, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
+		work.HandleMany(mux, queue.BatchOptions{}, func(ctx context.Context, jobs []*queue.Job, _ []task) []error {
 			errs = append(errs, queue.SetOutput(ctx, 1))
 			return []error{nil, queue.Discard(errPlain)}
 		})

@@ -37,7 +37,7 @@ func TestSettledFreesSlot(t *testing.T) {
 			if _, err := q.Settle(ctx, nil, queue.Outcome{Job: job, Action: queue.Done}); err != nil {
 				return err
 			}
-			return queue.Settled
+			return queue.ErrSettled
 		})
 		if ran != 3 {
 			t.Errorf("%d jobs ran, want 3", ran)

@@ -108,7 +108,7 @@ func settleInTx(ctx context.Context, q *queuetest.Queue, job *queue.Job, commit 
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	return queue.Settled
+	return queue.ErrSettled
 }
 
 func TestSettledByItsHandler(t *testing.T) {

@@ -98,7 +98,7 @@ func (f *faulty) answerAtRandom(ctx context.Context, job *queue.Job) error {
 		runtime.Goexit()
 	case 6:
 		if lost, err := f.Queue.Settle(ctx, nil, queue.Outcome{Job: job}); err == nil && len(lost) == 0 {
-			return queue.Settled
+			return queue.ErrSettled
 		}
 		return errPlain
 	}
@@ -134,7 +134,7 @@ func stress(t *testing.T) {
 	}
 	for range 100 {
 		time.Sleep(time.Duration(rand.Int64N(int64(4 * time.Second))))
-		which := queue.Which{IDs: []int64{rand.Int64N(n) + 1}}
+		which := queue.Selection{IDs: []int64{rand.Int64N(n) + 1}}
 		if _, err := q.Cancel(t.Context(), nil, which); err != nil {
 			t.Error(err)
 		}

@@ -70,7 +70,7 @@ func TestStressCancelFailing(t *testing.T) {
 	for i := range cancellers {
 		cancelling.Go(func() {
 			for id := int64(i + 1); id <= n; id += cancellers {
-				if _, err := q.Cancel(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil {
+				if _, err := q.Cancel(t.Context(), nil, queue.Selection{IDs: []int64{id}}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -61,7 +61,7 @@ func (t *tallies) of(key tallyKey) *queue.Stats {
 }
 
 // addRun counts a run that has ended with that action.
-func (t *tallies) addRun(minute int64, job *queue.Job, action queue.Action, ran, waited time.Duration) {
+func (t *tallies) addRun(minute int64, job *queue.Job, action queue.OutcomeAction, ran, waited time.Duration) {
 	if t.all == nil || action != queue.Done && action != queue.Retry && action != queue.Dead {
 		return
 	}
@@ -124,7 +124,7 @@ func dueAt(job *queue.Job) time.Time {
 
 // recorded returns what Settle has recorded for a job that is not lost: a job that is asked to be
 // cancelled is, if it would run again.
-func recorded(h *heldJob) queue.Action {
+func recorded(h *heldJob) queue.OutcomeAction {
 	if a := h.outcome.Action; !h.isAsked || a != queue.Retry && a != queue.Release {
 		return a
 	}

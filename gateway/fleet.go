@@ -44,11 +44,11 @@ func (q *request) runs() (any, error) {
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()
 	all, err := fleet.Runs(ctx, cmp.Or(in.Most, defaultRuns), in.Workers...)
-	all = slices.DeleteFunc(all, func(r driver.Run) bool { return !q.access.mayUse(r.Queue) })
+	all = slices.DeleteFunc(all, func(r driver.RunningJob) bool { return !q.access.mayUse(r.Queue) })
 	for i := range all {
 		wire.SetUTC(&all[i].Since)
 	}
-	return wire.RunsAnswer{Runs: append([]driver.Run{}, all...)}, err
+	return wire.RunsAnswer{Runs: append([]driver.RunningJob{}, all...)}, err
 }
 
 // rules returns the rules of the queues that the client may use, and the paused kinds.

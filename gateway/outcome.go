@@ -31,7 +31,7 @@ func outcomeOf(o wire.Outcome) (queue.Outcome, error) {
 }
 
 // actionOf returns the action of that name.
-func actionOf(name string) (queue.Action, error) {
+func actionOf(name string) (queue.OutcomeAction, error) {
 	var names []string
 	for a := queue.Done; a <= queue.Cancel; a++ {
 		if a.String() == name {

@@ -144,8 +144,8 @@ func (q *request) counts() (any, error) {
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()
 	counts, err := inspector.Counts(ctx)
-	counts = slices.DeleteFunc(counts, func(c queue.Count) bool { return !q.access.mayUse(c.Queue) })
-	return wire.CountsAnswer{Counts: append([]queue.Count{}, counts...)}, err
+	counts = slices.DeleteFunc(counts, func(c queue.StatusCount) bool { return !q.access.mayUse(c.Queue) })
+	return wire.CountsAnswer{Counts: append([]queue.StatusCount{}, counts...)}, err
 }
 
 // backlogs returns the queues with due jobs that wait, of those that the client may use.

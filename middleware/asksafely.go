@@ -16,6 +16,6 @@ func askSafely[T any](err error, question func(error) T) (answer T, readable err
 			answer = question(readable)
 		}
 	}()
-	_, _ = err.Error(), errors.Is(err, queue.Settled) // what will be asked later
+	_, _ = err.Error(), errors.Is(err, queue.ErrSettled) // what will be asked later
 	return question(err), err
 }

@@ -24,8 +24,8 @@ import (
 // that returns more than 0, the job waits exactly that long, even beyond the policy's Cap.
 //
 // Backoff does not change an answer that the handler gave itself ([queue.RetryAfter],
-// [queue.Discard], [queue.Snooze], [queue.Settled]); so of two Backoffs the inner one decides. It
-// does not change the error of a handler whose context ended with [queue.ErrShutdown] or
+// [queue.Discard], [queue.Snooze], [queue.ErrSettled]); so of two Backoffs the inner one decides.
+// It does not change the error of a handler whose context ended with [queue.ErrShutdown] or
 // [queue.ErrLost] either.
 //
 // Backoff panics if p is nil, or if a field of one of this package's policies is out of range.

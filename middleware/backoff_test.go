@@ -225,7 +225,7 @@ func TestBackoffDelays(t *testing.T) {
 		p       middleware.Policy
 		err     error
 		attempt int
-		action  queue.Action
+		action  queue.OutcomeAction
 		delay   time.Duration
 	}{
 		{"plain", days, basicWrap(errBasic), 3, queue.Retry, 72 * time.Hour},

@@ -31,7 +31,7 @@ func TestTimeoutAndRetry(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		chain []queue.Middleware
-		want  queue.Action
+		want  queue.OutcomeAction
 	}{
 		{"Timeout inside", []queue.Middleware{retry, timeout}, queue.Retry},
 		{"Timeout outside", []queue.Middleware{timeout, retry}, queue.Dead},
@@ -61,7 +61,7 @@ func TestRecoverAndRetry(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		chain []queue.Middleware
-		want  queue.Action
+		want  queue.OutcomeAction
 	}{
 		{"Recover inside", []queue.Middleware{retry, middleware.Recover}, queue.Dead},
 		{"Recover outside", []queue.Middleware{middleware.Recover, retry}, queue.Retry},
@@ -121,8 +121,8 @@ func TestDedupAndTx(t *testing.T) {
 		t.Errorf("a failing commit: got %v, want sql.ErrTxDone", err)
 	}
 	cut = false
-	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
-		t.Errorf("got %v, want Settled", err)
+	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.ErrSettled) {
+		t.Errorf("got %v, want ErrSettled", err)
 	}
 	if err := h.HandleJob(t.Context(), b.claimOne()); err != nil {
 		t.Errorf("the duplicate: got %v, want nil: the worker is to settle it", err)

@@ -52,7 +52,7 @@ func Dedup(store DedupStore, window time.Duration, key func(*queue.Job) string) 
 			failed := false
 			_, err := store.Once(ctx, k, window, func(ctx context.Context) error {
 				err := next.HandleJob(ctx, job)
-				if errors.Is(err, queue.Settled) {
+				if errors.Is(err, queue.ErrSettled) {
 					settled, err = err, nil
 				}
 				failed = err != nil

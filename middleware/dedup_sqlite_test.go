@@ -159,15 +159,15 @@ func TestSQLDedupSQLite(t *testing.T) {
 		f.want("effects after a failure", allEffects, 0)
 		f.want("keys after a failure", allKeys, 0)
 		for _, key := range []string{"a", "b", "a", "a"} {
-			if err := f.run(h, key); !errors.Is(err, queue.Settled) {
-				t.Errorf("key %s: got %v, want Settled", key, err)
+			if err := f.run(h, key); !errors.Is(err, queue.ErrSettled) {
+				t.Errorf("key %s: got %v, want ErrSettled", key, err)
 			}
 		}
 		f.want("effects of two keys", allEffects, 2)
 		mustExec(t, f.db, fmt.Sprintf(`UPDATE seen SET until = %d WHERE key = 'a'`, time.Now().UnixMicro()))
 		for _, key := range []string{"a", "b", "a"} {
-			if err := f.run(h, key); !errors.Is(err, queue.Settled) {
-				t.Errorf("key %s after the window of a: got %v, want Settled", key, err)
+			if err := f.run(h, key); !errors.Is(err, queue.ErrSettled) {
+				t.Errorf("key %s after the window of a: got %v, want ErrSettled", key, err)
 			}
 		}
 		f.want("effects after the window of a", allEffects, 3)
@@ -181,7 +181,7 @@ func TestSQLDedupSQLiteWindow(t *testing.T) {
 		const window = 30 * time.Millisecond
 		h := payByKey(f.db, f.q, window, handle)
 		for range 2 {
-			if err := f.run(h, "a"); !errors.Is(err, queue.Settled) {
+			if err := f.run(h, "a"); !errors.Is(err, queue.ErrSettled) {
 				t.Fatal(err)
 			}
 			time.Sleep(window)
@@ -197,13 +197,13 @@ func TestSQLDedupSQLiteGrowth(t *testing.T) {
 		mustExec(t, f.db, `INSERT INTO seen SELECT 'old ' || value, value FROM json_each('[1,2,3,4,5,6,7,8,9]')`)
 		lasting, passing := payByKey(f.db, f.q, time.Hour, handle), payByKey(f.db, f.q, time.Microsecond, handle)
 		for i := range 5 {
-			if err := f.run(lasting, fmt.Sprint("lasting ", i)); !errors.Is(err, queue.Settled) {
+			if err := f.run(lasting, fmt.Sprint("lasting ", i)); !errors.Is(err, queue.ErrSettled) {
 				t.Fatal(err)
 			}
 		}
 		f.want("keys that last, after nine old ones", allKeys, 5)
 		for i := range 50 {
-			if err := f.run(passing, fmt.Sprint("passing ", i)); !errors.Is(err, queue.Settled) {
+			if err := f.run(passing, fmt.Sprint("passing ", i)); !errors.Is(err, queue.ErrSettled) {
 				t.Fatal(err)
 			}
 		}

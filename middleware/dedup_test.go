@@ -130,7 +130,7 @@ func TestDedupTogether(t *testing.T) {
 			return nil
 		}))
 		jobs := keyed(4, "a")
-		run := func(job *queue.Job, want queue.Action) {
+		run := func(job *queue.Job, want queue.OutcomeAction) {
 			t.Helper()
 			start := time.Now()
 			err := h.HandleJob(t.Context(), job)
@@ -251,19 +251,19 @@ func TestSQLDedup(t *testing.T) {
 		}
 		return nil
 	})
-	if err := h.HandleJob(t.Context(), b.claimOne()); err == nil || errors.Is(err, queue.Settled) {
+	if err := h.HandleJob(t.Context(), b.claimOne()); err == nil || errors.Is(err, queue.ErrSettled) {
 		t.Errorf("the failing handler: got %v", err)
 	}
 	fail = false
 	for range 2 {
-		if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
-			t.Errorf("got %v, want Settled", err)
+		if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.ErrSettled) {
+			t.Errorf("got %v, want ErrSettled", err)
 		}
 	}
 	b.want(1, queue.StatusCompleted, 2) // the second is done without an effect
 	b.exec(`UPDATE errand.dedup SET until = now()`)
-	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
-		t.Errorf("after the window: got %v, want Settled", err)
+	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.ErrSettled) {
+		t.Errorf("after the window: got %v, want ErrSettled", err)
 	}
 	b.want(2, queue.StatusCompleted, 3)
 }
@@ -283,8 +283,8 @@ func TestSQLDedupTogether(t *testing.T) {
 	for range jobs {
 		job := b.claimOne()
 		all.Go(func() {
-			if err := h.HandleJob(t.Context(), job); !errors.Is(err, queue.Settled) {
-				t.Errorf("got %v, want Settled", err)
+			if err := h.HandleJob(t.Context(), job); !errors.Is(err, queue.ErrSettled) {
+				t.Errorf("got %v, want ErrSettled", err)
 			}
 		})
 	}
@@ -303,8 +303,8 @@ func TestSQLDedupSweeps(t *testing.T) {
 	b.exec(`INSERT INTO errand.dedup VALUES ('just over', now()), ('lasting', now() + interval '1 hour')`)
 	h := b.sqlDedup(middleware.SQLDedup{}, time.Hour, handle)
 	for _, want := range []int{9, 6, 3, 3} { // those two and the key, and what is left of the old
-		if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
-			t.Fatalf("got %v, want Settled", err)
+		if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.ErrSettled) {
+			t.Fatalf("got %v, want ErrSettled", err)
 		}
 		if got := b.count(`SELECT count(*) FROM errand.dedup`); got != want {
 			t.Errorf("keys: got %d, want %d", got, want)
@@ -319,8 +319,8 @@ func TestSQLDedupKeyLongOver(t *testing.T) {
 	b.exec(`INSERT INTO errand.dedup VALUES ('the key', now() - interval '1 hour')`)
 	h := b.sqlDedup(middleware.SQLDedup{}, time.Hour, handle)
 	for range 2 {
-		if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
-			t.Errorf("got %v, want Settled", err)
+		if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.ErrSettled) {
+			t.Errorf("got %v, want ErrSettled", err)
 		}
 	}
 	b.want(1, queue.StatusCompleted, 2)

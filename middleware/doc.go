@@ -31,7 +31,7 @@
 //
 // Retry and Backoff may stand in either order: Retry's rules see the same errors before and after
 // Backoff has set their delay. An answer that the handler gave itself ([queue.RetryAfter],
-// [queue.Discard], [queue.Snooze], [queue.Settled]) passes both unchanged.
+// [queue.Discard], [queue.Snooze], [queue.ErrSettled]) passes both unchanged.
 //
 // Everything here is safe for concurrent use once it is made.
 package middleware

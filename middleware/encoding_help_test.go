@@ -119,7 +119,7 @@ func codecDecoded(job *queue.Job, decode ...queue.Middleware) (payload json.RawM
 }
 
 // codecWantErr compares an error's text and what becomes of the job.
-func codecWantErr(t *testing.T, err error, part string, action queue.Action) {
+func codecWantErr(t *testing.T, err error, part string, action queue.OutcomeAction) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), part) {
 		t.Errorf("error: got %v, want one that has %q", err, part)

@@ -265,7 +265,7 @@ func TestCodecsSettle(t *testing.T) {
 			if lost, err := q.Settle(ctx, tx, queue.Outcome{Job: copied, Action: queue.Done}); err != nil || len(lost) > 0 {
 				return fmt.Errorf("lost %v: %w", lost, err)
 			}
-			return errors.Join(tx.Commit(), queue.Settled)
+			return errors.Join(tx.Commit(), queue.ErrSettled)
 		})
 		if _, err := q.Drain(t.Context(), queue.Chain(settle, pair.handle...)); err != nil {
 			t.Fatal(err)

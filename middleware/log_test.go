@@ -90,7 +90,7 @@ func TestLog(t *testing.T) {
 		want  map[string]any
 	}{
 		{"done", nil, nil, basicRecord("INFO", "job done", attrs{"took": took})},
-		{"settled", nil, basicWrap(queue.Settled), basicRecord("INFO", "job done, in its own transaction", attrs{"took": took})},
+		{"settled", nil, basicWrap(queue.ErrSettled), basicRecord("INFO", "job done, in its own transaction", attrs{"took": took})},
 		{"snoozed", nil, queue.Snooze(time.Hour), basicRecord("INFO", "job released",
 			attrs{"took": took, "error": "queue: snoozed for 1h0m0s", "due_in": float64(time.Hour)})},
 		{"released", queue.ErrShutdown, context.Canceled, basicRecord("INFO", "job released",

@@ -17,8 +17,8 @@ import (
 // remains the upper limit. [Backoff] says how long it waits there.
 //
 // Retry does not change an answer that the handler gave itself ([queue.RetryAfter],
-// [queue.Discard], [queue.Snooze], [queue.Settled]), nor the error of a handler whose context ended
-// with [queue.ErrShutdown] or [queue.ErrLost]. A timeout is an error like any other:
+// [queue.Discard], [queue.Snooze], [queue.ErrSettled]), nor the error of a handler whose context
+// ended with [queue.ErrShutdown] or [queue.ErrLost]. A timeout is an error like any other:
 // On(context.DeadlineExceeded, 0) matches it. Retry sees a panic only if [Recover] stands inside of
 // it; otherwise the panic passes and the worker retries the job.
 //

@@ -125,7 +125,7 @@ func TestRetryAndTx(t *testing.T) {
 	for part, c := range map[string]struct {
 		h      queue.Handler
 		o      middleware.TxOptions
-		action queue.Action
+		action queue.OutcomeAction
 	}{
 		"Tx: settle:": {cut, middleware.TxOptions{}, queue.Retry},
 		"Tx: commit:": {cut, middleware.TxOptions{SettleFirst: true}, queue.Retry},

@@ -92,7 +92,7 @@ var basicCases = []struct {
 	name    string
 	err     error
 	attempt int
-	action  queue.Action
+	action  queue.OutcomeAction
 	delay   time.Duration // where the handler's error says it
 }{
 	{"On, first", basicWrap(errBasic), 1, queue.Retry, 0},
@@ -122,8 +122,8 @@ func TestRetry(t *testing.T) {
 			t.Errorf("%s: got %v, want the answer as it is", c.name, err)
 		}
 	}
-	if err := middleware.Retry()(basicReturns(queue.Settled)).HandleJob(t.Context(), basicJob(1)); !basicSame(err, queue.Settled) {
-		t.Errorf("Settled: got %v, want it as it is", err)
+	if err := middleware.Retry()(basicReturns(queue.ErrSettled)).HandleJob(t.Context(), basicJob(1)); !basicSame(err, queue.ErrSettled) {
+		t.Errorf("ErrSettled: got %v, want it as it is", err)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestRetryPanickingErrors(t *testing.T) {
 	never := middleware.On(errBasic, 0)
 	always := middleware.OnType[error](0)
 	for text, panicking := range basicPanicking {
-		for rule, want := range map[*middleware.Rule]queue.Action{&never: queue.Dead, &always: queue.Retry} {
+		for rule, want := range map[*middleware.Rule]queue.OutcomeAction{&never: queue.Dead, &always: queue.Retry} {
 			err := middleware.Retry(*rule)(basicReturns(panicking)).HandleJob(t.Context(), basicJob(1))
 			o, ok := queue.OutcomeOf(t.Context(), basicJob(1), err)
 			if !ok || o.Action != want || queue.ErrorText(o.Err) != text {

@@ -16,7 +16,7 @@ import (
 // If the handler returns an error after that deadline, errors.Is finds context.DeadlineExceeded in
 // it: Timeout wraps an error that does not say so itself. The wrapped error keeps its answer, and
 // errors.Is and errors.As still find what is in it. nil stays nil, since the work was done, and
-// [queue.Settled] stays as it is. So does any error if the context that Timeout got has ended
+// [queue.ErrSettled] stays as it is. So does any error if the context that Timeout got has ended
 // first: by a shutdown, a lost job or an earlier deadline.
 //
 // Timeout waits for the handler: one that ignores its context keeps its slot. Timeout panics if d

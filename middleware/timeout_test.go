@@ -49,7 +49,7 @@ func TestTimeoutError(t *testing.T) {
 		{"late", time.Second + 1, errBasic, true},
 		{"late, wrapped", time.Minute, basicWrap(errBasic), true},
 		{"late, but done", time.Minute, nil, false},
-		{"late, but settled", time.Minute, basicWrap(queue.Settled), false},
+		{"late, but settled", time.Minute, basicWrap(queue.ErrSettled), false},
 		{"late, and says so", time.Minute, own, false},
 		{"late, with an answer", time.Minute, queue.Discard(errBasic), true},
 		{"late, snoozing", time.Minute, queue.Snooze(time.Hour), true},
@@ -76,7 +76,7 @@ func TestTimeoutError(t *testing.T) {
 // TestTimeoutKeepsVerdicts: what becomes of the job is the same with it as without.
 func TestTimeoutKeepsVerdicts(t *testing.T) {
 	for _, said := range []error{
-		queue.Settled, queue.Discard(errBasic), queue.RetryAfter(time.Minute, errBasic), queue.Snooze(time.Hour), nil,
+		queue.ErrSettled, queue.Discard(errBasic), queue.RetryAfter(time.Minute, errBasic), queue.Snooze(time.Hour), nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var cause error

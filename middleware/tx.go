@@ -33,13 +33,13 @@ type TxOptions struct {
 // Tx runs each job in a transaction that also settles it, so what the handler writes in it happens
 // exactly once, however often the job is delivered. Tx begins the transaction, hands it to the
 // handler ([InTx], [TxFrom]), settles the job as done behind its fence, commits, and returns
-// [queue.Settled]. Jobs that the handler enqueues in the transaction appear when it commits.
+// [queue.ErrSettled]. Jobs that the handler enqueues in the transaction appear when it commits.
 //
 // If the handler returns an error or panics, Tx rolls back and passes the error or panic on. If
 // somebody has cancelled the job meanwhile, Tx rolls back, whatever the handler returns, and the
 // error contains [queue.ErrCancelled]. If the worker no longer holds the job, Tx rolls back and
 // returns [queue.ErrLost]. A handler that returns
-// [queue.Settled] has settled the job itself in this transaction: Tx commits. A commit whose
+// [queue.ErrSettled] has settled the job itself in this transaction: Tx commits. A commit whose
 // connection broke may have happened; then the job is completed, and the worker's retry changes
 // nothing. A process that freezes inside the transaction keeps its job until the server ends the
 // transaction.
@@ -87,7 +87,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 			if err := awaitAnswer(tx.abandon, tx.Commit); err != nil {
 				return txError(ctx, "commit", err)
 			}
-			return queue.Settled
+			return queue.ErrSettled
 		})}
 	}
 }
@@ -209,7 +209,7 @@ func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next q
 	}
 	err := next.HandleJob(ctx, job)
 	switch {
-	case errors.Is(err, queue.Settled):
+	case errors.Is(err, queue.ErrSettled):
 		return nil
 	case err == nil && o.SettleFirst && queue.OutputOf(ctx) != nil:
 		return errSettledFirst

@@ -33,12 +33,12 @@ func TestTxOutput(t *testing.T) {
 		if resultErr != nil || !ok {
 			t.Fatalf("Result: %v, error %v", ok, resultErr)
 		}
-		if fails && (errors.Is(err, queue.Settled) || r.Output != nil) {
+		if fails && (errors.Is(err, queue.ErrSettled) || r.Output != nil) {
 			t.Errorf("after a rollback: got answer %v, output %s; want no output", err, r.Output)
 		}
 		if !fails {
-			if text, outputErr := queue.Output[string](r); !errors.Is(err, queue.Settled) || outputErr != nil || text != "paid" {
-				t.Errorf("after a commit: got answer %v, output %q, error %v; want Settled, paid", err, text, outputErr)
+			if text, outputErr := queue.Output[string](r); !errors.Is(err, queue.ErrSettled) || outputErr != nil || text != "paid" {
+				t.Errorf("after a commit: got answer %v, output %q, error %v; want ErrSettled, paid", err, text, outputErr)
 			}
 		}
 	}

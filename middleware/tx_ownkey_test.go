@@ -37,7 +37,7 @@ func ownKey(t *testing.T, db *sql.DB, q queue.Queue, o middleware.TxOptions, set
 		if err := q.Enqueue(ctx, tx, next); err != nil || !settles {
 			return err
 		}
-		return queue.Settled
+		return queue.ErrSettled
 	}), middleware.Tx(db, q, o)).HandleJob(t.Context(), held[0])
 }
 
@@ -58,8 +58,8 @@ func TestTxOwnKey(t *testing.T) {
 				"settled by its handler": inFresh(t, open, middleware.TxOptions{}, true, queue.Keep),
 				"replaced":               inFresh(t, open, middleware.TxOptions{}, false, queue.Replace),
 			} {
-				if !errors.Is(err, queue.Settled) {
-					t.Errorf("%s: got %v, want %v", what, err, queue.Settled)
+				if !errors.Is(err, queue.ErrSettled) {
+					t.Errorf("%s: got %v, want %v", what, err, queue.ErrSettled)
 				}
 			}
 		})

@@ -93,7 +93,7 @@ func TestTxSilence(t *testing.T) {
 		err, want                error
 		took, tookDeaf           time.Duration
 	}{
-		"begin":    {begin: 2, want: queue.Settled, took: 20 * time.Second, tookDeaf: 22 * time.Second},
+		"begin":    {begin: 2, want: queue.ErrSettled, took: 20 * time.Second, tookDeaf: 22 * time.Second},
 		"settle":   {settle: true, want: middleware.ErrSilent, took: 10 * time.Second, tookDeaf: 11 * time.Second},
 		"commit":   {commit: true, want: middleware.ErrSilent, took: 10 * time.Second, tookDeaf: 11 * time.Second},
 		"rollback": {rollback: true, err: failed, want: failed, took: 10 * time.Second, tookDeaf: 11 * time.Second},

@@ -40,7 +40,7 @@ func TestTxEndedBySQLite(t *testing.T) {
 						INSERT INTO payments SELECT x FROM c WHERE x < 0`) // it does not matter to the handler
 					return nil
 				}), middleware.Tx(db, q, o))
-				if err := h.HandleJob(t.Context(), jobs[0]); err == nil || errors.Is(err, queue.Settled) {
+				if err := h.HandleJob(t.Context(), jobs[0]); err == nil || errors.Is(err, queue.ErrSettled) {
 					t.Errorf("got %v, want another error", err)
 				}
 				rec, ok, err := q.Job(t.Context(), jobs[0].ID)

@@ -31,8 +31,8 @@ func TestTxCommits(t *testing.T) {
 		b.want(0, queue.StatusPending, 0) // the receipt is not there yet
 		return nil
 	}), middleware.Tx(b.db, b.q, middleware.TxOptions{}))
-	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
-		t.Fatalf("got %v, want queue.Settled", err)
+	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.ErrSettled) {
+		t.Fatalf("got %v, want queue.ErrSettled", err)
 	}
 	b.want(1, queue.StatusCompleted, 1)
 	b.want(1, queue.StatusPending, 1)
@@ -57,7 +57,7 @@ func TestTxRollsBack(t *testing.T) {
 				return errors.Join(b.q.Enqueue(ctx, tx, receipt.New(payment{})), handle(ctx, tx, job), c.err)
 			}), middleware.Tx(b.db, b.q, middleware.TxOptions{}))
 			err := h.HandleJob(t.Context(), b.claimOne())
-			if err == nil || errors.Is(err, queue.Settled) || c.is != nil && !errors.Is(err, c.is) {
+			if err == nil || errors.Is(err, queue.ErrSettled) || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got error %v, want %v", err, c.err)
 			}
 			b.want(0, queue.StatusRunning, 1)
@@ -78,8 +78,8 @@ func TestTxLost(t *testing.T) {
 		t.Errorf("the late worker: got %v, want ErrLost", err)
 	}
 	b.want(0, queue.StatusRunning, 1)
-	if err := h.HandleJob(t.Context(), current); !errors.Is(err, queue.Settled) {
-		t.Errorf("the current worker: got %v, want Settled", err)
+	if err := h.HandleJob(t.Context(), current); !errors.Is(err, queue.ErrSettled) {
+		t.Errorf("the current worker: got %v, want ErrSettled", err)
 	}
 	b.want(1, queue.StatusCompleted, 1)
 }
@@ -104,8 +104,8 @@ func TestTxSettleFirst(t *testing.T) {
 	if err := h.HandleJob(t.Context(), late); !errors.Is(err, queue.ErrLost) || started != 0 {
 		t.Errorf("the late worker: got %v after %d starts, want ErrLost after 0", err, started)
 	}
-	if err := h.HandleJob(t.Context(), current); !errors.Is(err, queue.Settled) {
-		t.Errorf("the current worker: got %v, want Settled", err)
+	if err := h.HandleJob(t.Context(), current); !errors.Is(err, queue.ErrSettled) {
+		t.Errorf("the current worker: got %v, want ErrSettled", err)
 	}
 	b.want(1, queue.StatusCompleted, 1)
 }
@@ -133,8 +133,8 @@ func TestTxStricterIsolation(t *testing.T) {
 				SQL: &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, SettleFirst: c.first}))
 			err := h.HandleJob(t.Context(), job)
 			if c.first {
-				if !errors.Is(err, queue.Settled) {
-					t.Errorf("got %v, want Settled", err)
+				if !errors.Is(err, queue.ErrSettled) {
+					t.Errorf("got %v, want ErrSettled", err)
 				}
 				b.want(1, queue.StatusCompleted, 1)
 				return
@@ -175,7 +175,7 @@ func TestTxCancelled(t *testing.T) {
 		cancel(queue.ErrCancelled) // as the worker does
 		return err
 	}), middleware.Tx(b.db, b.q, middleware.TxOptions{}))
-	if err := h.HandleJob(ctx, b.claimOne()); !errors.Is(err, queue.ErrCancelled) || errors.Is(err, queue.Settled) {
+	if err := h.HandleJob(ctx, b.claimOne()); !errors.Is(err, queue.ErrCancelled) || errors.Is(err, queue.ErrSettled) {
 		t.Errorf("got %v, want queue.ErrCancelled", err)
 	}
 	b.want(0, queue.StatusRunning, 1)
@@ -193,10 +193,10 @@ func TestTxSettledByHandler(t *testing.T) {
 		if _, err := b.q.Settle(ctx, tx, o); err != nil {
 			return err
 		}
-		return queue.Settled
+		return queue.ErrSettled
 	}), middleware.Tx(b.db, b.q, middleware.TxOptions{}))
-	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.Settled) {
-		t.Errorf("got %v, want Settled", err)
+	if err := h.HandleJob(t.Context(), b.claimOne()); !errors.Is(err, queue.ErrSettled) {
+		t.Errorf("got %v, want ErrSettled", err)
 	}
 	b.want(1, queue.StatusDead, 1)
 }

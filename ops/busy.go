@@ -14,7 +14,7 @@ import (
 
 // runsOf returns the jobs that the workers hold, the longest first. A report of a worker may be ten
 // seconds old, so runsOf counts the slots of each worker that these jobs take as busy, too.
-func (f *facts) runsOf(ctx context.Context, workers []driver.WorkerRecord) ([]driver.Run, error) {
+func (f *facts) runsOf(ctx context.Context, workers []driver.WorkerRecord) ([]driver.RunningJob, error) {
 	fleet, _ := driver.As[driver.Fleet](f.queue)
 	var names []string
 	most := 1
@@ -34,7 +34,7 @@ func (f *facts) runsOf(ctx context.Context, workers []driver.WorkerRecord) ([]dr
 		w := &workers[i]
 		w.Busy = max(w.Busy, min(held[w.Name], w.Concurrency))
 	}
-	slices.SortFunc(runs, func(a, b driver.Run) int { return cmp.Compare(b.Took, a.Took) })
+	slices.SortFunc(runs, func(a, b driver.RunningJob) int { return cmp.Compare(b.Took, a.Took) })
 	f.runs = runs
 	if len(runs) > 0 {
 		f.longest = runs[0].Took

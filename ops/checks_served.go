@@ -61,7 +61,7 @@ func servedVersion(_ context.Context, d *doctor) (finding, error) {
 		}
 	}
 	slices.Sort(names)
-	f := d.served.worstOf(d.served.all, names[0], func(s driver.Server) finding {
+	f := d.served.worstOf(d.served.all, names[0], func(s driver.ServerRecord) finding {
 		major, _, _ := strings.Cut(s.Info["redis_version"], ".")
 		if n, err := strconv.Atoi(major); err != nil || n >= oldestRedis {
 			return finding{}
@@ -83,7 +83,7 @@ func servedWritable(_ context.Context, d *doctor) (finding, error) {
 		return finding{Fail, "the server is a replica, which only reads", "give the programs the URL of its master, " +
 			d.served.all[0].Info["master_host"] + ":" + d.served.all[0].Info["master_port"]}, nil
 	}
-	return d.served.worstOf(d.served.all, "yes", func(s driver.Server) finding {
+	return d.served.worstOf(d.served.all, "yes", func(s driver.ServerRecord) finding {
 		least, hasLeast := s.Info["min_slaves_good_slaves"]
 		wants := number(s.Config, "min-replicas-to-write")
 		switch {
@@ -113,7 +113,7 @@ func cluster(_ context.Context, d *doctor) (finding, error) {
 		return f, nil
 	}
 	healthy := fmt.Sprintf("all slots are served, by %s", count(int(number(d.served.all[0].Info, "cluster_size")), "master"))
-	return d.served.worstOf(d.served.all, healthy, func(s driver.Server) finding {
+	return d.served.worstOf(d.served.all, healthy, func(s driver.ServerRecord) finding {
 		switch ok := number(s.Info, "cluster_slots_ok"); {
 		case ok < slots:
 			return finding{Fail, fmt.Sprintf("%.0f of %d slots are not served, and the jobs in them cannot be reached", slots-ok, slots),
@@ -128,7 +128,7 @@ func cluster(_ context.Context, d *doctor) (finding, error) {
 // replicas looks for masters of a cluster that nothing can replace, and for replicas that lag.
 func replicas(_ context.Context, d *doctor) (finding, error) {
 	n := 0
-	f := d.served.worstOf(d.served.all, "", func(s driver.Server) finding {
+	f := d.served.worstOf(d.served.all, "", func(s driver.ServerRecord) finding {
 		n += int(number(s.Info, "connected_slaves"))
 		switch {
 		case isReplica(s) && s.Info["master_link_status"] != "up":
@@ -156,7 +156,7 @@ func replicas(_ context.Context, d *doctor) (finding, error) {
 func memory(_ context.Context, d *doctor) (finding, error) {
 	highest := ""
 	most := -1.0
-	f := d.served.worstOf(d.served.all, "", func(s driver.Server) finding {
+	f := d.served.worstOf(d.served.all, "", func(s driver.ServerRecord) finding {
 		used, limit, policy := number(s.Info, "used_memory"), number(s.Info, "maxmemory"), s.Info["maxmemory_policy"]
 		const keep = "CONFIG SET maxmemory-policy noeviction, and in the configuration file"
 		evicts := policy != "noeviction" && policy != ""
@@ -192,7 +192,7 @@ func servedDurability(_ context.Context, d *doctor) (finding, error) {
 	if f, isDenied := d.served.denied(mayReadConfig); isDenied {
 		healthy = "the append-only file is on; appendfsync is not known: " + f.value
 	}
-	return d.served.worstOf(d.served.all, healthy, func(s driver.Server) finding {
+	return d.served.worstOf(d.served.all, healthy, func(s driver.ServerRecord) finding {
 		switch {
 		case s.Info["aof_enabled"] != "1":
 			return finding{Warn, "appendonly is no: jobs since the last snapshot are lost when the server ends", "CONFIG SET appendonly yes, and in the configuration file"}
@@ -208,7 +208,7 @@ func functions(_ context.Context, d *doctor) (finding, error) {
 	if f, ok := d.served.denied("+function|list"); ok {
 		return f, nil
 	}
-	return d.served.worstOf(d.served.masters(), "errand's functions are loaded, in this program's version", func(s driver.Server) finding {
+	return d.served.worstOf(d.served.masters(), "errand's functions are loaded, in this program's version", func(s driver.ServerRecord) finding {
 		if s.HasCode {
 			return finding{}
 		}
@@ -223,7 +223,7 @@ func latency(_ context.Context, d *doctor) (finding, error) {
 	for _, s := range d.served.all {
 		longest = max(longest, s.Took)
 	}
-	return d.served.worstOf(d.served.all, fmt.Sprintf("an answer takes %v at most", longest.Round(10*time.Microsecond)), func(s driver.Server) finding {
+	return d.served.worstOf(d.served.all, fmt.Sprintf("an answer takes %v at most", longest.Round(10*time.Microsecond)), func(s driver.ServerRecord) finding {
 		return finding{levelOf(s.Took, 100*time.Millisecond, time.Second), fmt.Sprintf("an answer takes %v", s.Took.Round(10*time.Microsecond)),
 			"the server is busy (SLOWLOG GET), the host is (swap, other processes), or the network is slow"}
 	}), nil
@@ -231,20 +231,20 @@ func latency(_ context.Context, d *doctor) (finding, error) {
 
 // servedClock compares the servers' clocks with the local one.
 func servedClock(_ context.Context, d *doctor) (finding, error) {
-	farthest := driver.Server{}
+	farthest := driver.ServerRecord{}
 	for _, s := range d.served.all {
 		if s.Ahead.Abs() >= farthest.Ahead.Abs() {
 			farthest = s
 		}
 	}
-	return d.served.worstOf(d.served.all, judgeClock(farthest.Ahead, farthest.Took).value, func(s driver.Server) finding {
+	return d.served.worstOf(d.served.all, judgeClock(farthest.Ahead, farthest.Took).value, func(s driver.ServerRecord) finding {
 		return judgeClock(s.Ahead, s.Took)
 	}), nil
 }
 
 func servedConnections(_ context.Context, d *doctor) (finding, error) {
 	busiest, most := "", -1.0
-	f := d.served.worstOf(d.served.all, "", func(s driver.Server) finding {
+	f := d.served.worstOf(d.served.all, "", func(s driver.ServerRecord) finding {
 		used, limit := number(s.Info, "connected_clients"), number(s.Info, "maxclients")
 		if limit == 0 {
 			return finding{}

@@ -12,8 +12,8 @@ import (
 )
 
 // node is a server of Redis with these fields of INFO.
-func node(addr string, info ...string) driver.Server {
-	s := driver.Server{Addr: addr, Info: make(map[string]string)}
+func node(addr string, info ...string) driver.ServerRecord {
+	s := driver.ServerRecord{Addr: addr, Info: make(map[string]string)}
 	for _, field := range info {
 		name, value, _ := strings.Cut(field, "=")
 		s.Info[name] = value
@@ -24,7 +24,7 @@ func node(addr string, info ...string) driver.Server {
 // TestServedFaults: findings about nodes of which no test makes a cluster.
 func TestServedFaults(t *testing.T) {
 	t.Parallel()
-	silent := driver.Server{Addr: "b", Err: errors.New("no answer")}
+	silent := driver.ServerRecord{Addr: "b", Err: errors.New("no answer")}
 	for _, c := range []struct {
 		name   string
 		look   func(context.Context, *doctor) (finding, error)
@@ -32,10 +32,10 @@ func TestServedFaults(t *testing.T) {
 		says   string // in the value or the advice
 	}{
 		{"only a replica of a cluster answers", servedWritable,
-			served{all: []driver.Server{node("a", "role=slave", "cluster_enabled=1", "master_host=b")}, silent: []driver.Server{silent}}, "no master of the cluster answers"},
-		{"a replica", servedWritable, served{all: []driver.Server{node("a", "role=slave", "master_host=b", "master_port=1")}}, "the URL of its master, b:1"},
+			served{all: []driver.ServerRecord{node("a", "role=slave", "cluster_enabled=1", "master_host=b")}, silent: []driver.ServerRecord{silent}}, "no master of the cluster answers"},
+		{"a replica", servedWritable, served{all: []driver.ServerRecord{node("a", "role=slave", "master_host=b", "master_port=1")}}, "the URL of its master, b:1"},
 		{"the second node is old", servedVersion,
-			served{all: []driver.Server{node("a", "redis_version=7.2.0"), node("b", "redis_version=6.2.0")}}, "b: Redis 6.2.0"},
+			served{all: []driver.ServerRecord{node("a", "redis_version=7.2.0"), node("b", "redis_version=6.2.0")}}, "b: Redis 6.2.0"},
 	} {
 		f, err := c.look(t.Context(), &doctor{served: &c.served})
 		if err != nil || f.level != Fail || !strings.Contains(f.value+" "+f.advice, c.says) {

@@ -168,7 +168,7 @@ type facts struct {
 	roles        []workerRole          // read if no worker's claims succeed
 	committing   []locker              // those whose commits wait for a standby
 	held         *heldReports          // what keeps reports of workers waiting
-	runs         []driver.Run          // what they run now
+	runs         []driver.RunningJob   // what they run now
 	longest      time.Duration         // for how long the workers' longest run has lasted
 }
 

@@ -182,7 +182,7 @@ var cases = []struct {
 	}},
 	{"deleted", ops.OK, func(t *testing.T, q backends) ops.Question {
 		id := enqueue(t, q, queue.Job{})
-		if n, err := q.Delete(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
+		if n, err := q.Delete(t.Context(), nil, queue.Selection{IDs: []int64{id}}); err != nil || n != 1 {
 			t.Fatalf("deleted %d, error %v", n, err)
 		}
 		if err := q.Audit(t.Context(), nil, queue.AuditEntry{Actor: "ann", Action: "jobs.delete", Count: 1, JobID: id}); err != nil {
@@ -225,7 +225,7 @@ var cases = []struct {
 
 func cancel(t *testing.T, q driver.Canceller, id int64) {
 	t.Helper()
-	if n, err := q.Cancel(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
+	if n, err := q.Cancel(t.Context(), nil, queue.Selection{IDs: []int64{id}}); err != nil || n != 1 {
 		t.Fatalf("cancelled %d, error %v", n, err)
 	}
 }

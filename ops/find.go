@@ -311,7 +311,7 @@ func (f *facts) nothingWaits(ctx context.Context, isAll bool) ([]Reason, error) 
 }
 
 // about returns a number of jobs, and says so if the backend has estimated it.
-func about(c queue.Count) string {
+func about(c queue.StatusCount) string {
 	if c.Exact {
 		return count(c.Jobs, "job")
 	}

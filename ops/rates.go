@@ -106,7 +106,7 @@ func (f *facts) spent(w driver.RateWait, rate queue.Rate, before int) []Reason {
 	if w.Throttled > 0 {
 		return []Reason{{ID: "throttled", Level: levelOf(w.Throttled, time.Minute, 24*time.Hour),
 			Verdict:  fmt.Sprintf("The %s is throttled for %v more.", whose, short(w.Throttled)),
-			Evidence: []string{"a handler has returned queue.Throttled"},
+			Evidence: []string{"a handler has returned queue.Throttle"},
 			Remedy:   "wait: the service that the handler calls has asked for it. " + f.unthrottle(w.Group, rate)}}
 	}
 	// A job never waits for more tokens than the burst.

@@ -14,8 +14,8 @@ import (
 // served is the servers of Redis as Doctor asks them. It is for one call of Doctor.
 type served struct {
 	backend driver.Served
-	all     []driver.Server // those that answer
-	silent  []driver.Server // the others
+	all     []driver.ServerRecord // those that answer
+	silent  []driver.ServerRecord // the others
 }
 
 // reachServed asks all servers. It fails if none answers.
@@ -53,7 +53,7 @@ func (s *served) name() string {
 	return productOf(s.all[0])
 }
 
-func productOf(s driver.Server) string {
+func productOf(s driver.ServerRecord) string {
 	if v := s.Info["valkey_version"]; v != "" {
 		return "Valkey " + v
 	}
@@ -61,11 +61,11 @@ func productOf(s driver.Server) string {
 }
 
 // masters returns the servers that are no replicas.
-func (s *served) masters() []driver.Server {
+func (s *served) masters() []driver.ServerRecord {
 	return slices.DeleteFunc(slices.Clone(s.all), isReplica)
 }
 
-func isReplica(s driver.Server) bool { return s.Info["role"] == "slave" }
+func isReplica(s driver.ServerRecord) bool { return s.Info["role"] == "slave" }
 
 func (s *served) isCluster() bool { return s.all[0].Info["cluster_enabled"] == "1" }
 
@@ -77,7 +77,7 @@ func number(fields map[string]string, name string) float64 {
 
 // worstOf returns the worst finding that judge returns of some servers. If there are several
 // servers, it says of which it is, and how many more are as bad. It is healthy if all are OK.
-func (s *served) worstOf(some []driver.Server, healthy string, judge func(driver.Server) finding) finding {
+func (s *served) worstOf(some []driver.ServerRecord, healthy string, judge func(driver.ServerRecord) finding) finding {
 	worst := finding{value: healthy}
 	var bad []string // the addresses of those as bad as the worst
 	for _, one := range some {

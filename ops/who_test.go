@@ -143,7 +143,7 @@ func TestBulkDeletion(t *testing.T) {
 	t.Parallel()
 	_, q := fresh(t)
 	id := enqueue(t, q, queue.Job{})
-	if n, err := q.Delete(t.Context(), nil, queue.Which{Kind: "test"}); err != nil || n != 1 {
+	if n, err := q.Delete(t.Context(), nil, queue.Selection{Kind: "test"}); err != nil || n != 1 {
 		t.Fatalf("deleted %d, error %v", n, err)
 	}
 	audit(t, q, queue.AuditEntry{Action: "jobs.delete", Count: 1, Selection: "kind=test"})

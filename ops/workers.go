@@ -157,7 +157,7 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	}
 	busy := Reason{ID: "workers-busy", Level: Warn, Verdict: who, Evidence: append(describe(workers), longest...),
 		Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own" + look}
-	holds := func(r driver.Run) bool { return r.Queue == j.Queue }
+	holds := func(r driver.RunningJob) bool { return r.Queue == j.Queue }
 	if len(starved) > 0 && !slices.ContainsFunc(runs, holds) { // they are busy with that other queue
 		return slices.Concat(silent, starved, []Reason{busy}), nil
 	}

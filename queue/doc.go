@@ -18,8 +18,8 @@
 //	err := engine.Worker{Backend: q, Handler: mux}.Run(ctx)
 //
 // Delivery is at least once. A handler can have its effects exactly once: it writes them in the
-// transaction that settles its job (see [Settled]). Settling names the fence that the claim drew,
-// so it does nothing for a worker that has lost the job.
+// transaction that settles its job (see [ErrSettled]). Settling names the fence that the claim
+// drew, so it does nothing for a worker that has lost the job.
 //
 // The package links no module but the standard library. A backend has the four operations of
 // [Queue]: Enqueue, Claim, Extend and Settle. What else it can do are methods of its type: a

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Change says what [driver.Editor] changes. Zero fields stay as they are; at least one must be set.
-type Change struct {
+// JobChange says what [driver.Editor] changes. Zero fields stay as they are; at least one must be
+// set.
+type JobChange struct {
 	// RunNow makes jobs due now, after the jobs of their priority that are due. A held job becomes
 	// pending.
 	RunNow bool
@@ -27,11 +28,11 @@ type Change struct {
 	MaxAttempts int
 }
 
-// Check returns an [*InvalidError] that names the first bad field, or "Change" if none is set. It
-// checks as [Job.Check] does. Backends call it before they change any job.
-func (c Change) Check(maxPayload int) error {
+// Check returns an [*InvalidError] that names the first bad field, or "JobChange" if none is set.
+// It checks as [Job.Check] does. Backends call it before they change any job.
+func (c JobChange) Check(maxPayload int) error {
 	if !c.RunNow && c.ScheduledAt.IsZero() && c.Delay == 0 && c.Priority == nil && c.Payload == nil && c.Queue == "" && c.MaxAttempts == 0 {
-		return invalid("Change", "empty: set at least one field")
+		return invalid("JobChange", "empty: set at least one field")
 	}
 	if c.RunNow && (!c.ScheduledAt.IsZero() || c.Delay != 0) {
 		return invalid("RunNow", "beside ScheduledAt or Delay: set one of them")

@@ -27,11 +27,11 @@ var ErrUnknown = errors.New("queue: not known whether the jobs were written")
 // the handler then returns a plain error, the worker releases the job, which costs no attempt.
 var ErrShutdown = errors.New("queue: worker is shutting down")
 
-// Settled is the answer of a handler that has settled its job itself, with Settle in its own
+// ErrSettled is the answer of a handler that has settled its job itself, with Settle in its own
 // transaction. The worker then does nothing more with the job. Logs and metrics count it as done.
 // The handler should return soon after its commit: the worker may notice that it no longer holds
 // the job, and cancel the handler's context.
-var Settled = errors.New("queue: settled by its handler")
+var ErrSettled = errors.New("queue: settled by its handler")
 
 // ErrExpired is in the error of a job that middleware.Expire has discarded, because nobody needs
 // its work any more.
@@ -79,9 +79,9 @@ func (e *SetupError) Error() string {
 // Unwrap returns Err.
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// answer is the error that RetryAfter, Discard, Snooze and Throttled return.
+// answer is the error that RetryAfter, Discard, Snooze and Throttle return.
 type answer struct {
-	action Action
+	action OutcomeAction
 	delay  time.Duration
 	err    error
 
@@ -119,12 +119,12 @@ func Discard(err error) error { return &answer{action: Dead, err: err} }
 // already.
 func Snooze(d time.Duration) error { return snooze(d, nil) }
 
-// Throttled is the answer of a handler whose job was turned away because too many have come, as
+// Throttle is the answer of a handler whose job was turned away because too many have come, as
 // with HTTP status 429: the job is released for d, and the run costs no attempt. If the job's group
 // has a [Rate], no job of the group is claimed for d, and then one at a time at that rate. If it
-// has none, but its queue has, that is so for the queue. Otherwise Throttled is like [Snooze]. err
+// has none, but its queue has, that is so for the queue. Otherwise Throttle is like [Snooze]. err
 // may be nil; its text is not stored.
-func Throttled(d time.Duration, err error) error {
+func Throttle(d time.Duration, err error) error {
 	return &answer{action: Release, delay: d, err: err, throttles: true}
 }
 
@@ -149,7 +149,7 @@ func Logged(err error, as Outcome) error {
 // logged is the error that Logged returns.
 type logged struct {
 	err    error
-	action Action
+	action OutcomeAction
 	delay  time.Duration
 }
 

@@ -14,7 +14,7 @@ type EventType string
 const (
 	// EventStarted: the handler is about to run.
 	EventStarted EventType = "started"
-	// EventCompleted: the job is completed. If its handler has answered [Settled], the worker
+	// EventCompleted: the job is completed. If its handler has answered [ErrSettled], the worker
 	// believes it.
 	EventCompleted EventType = "completed"
 	// EventRetried: the run has failed, and the job is pending again. If the worker has reclaimed

@@ -15,7 +15,7 @@ func stopWelcoming(ctx context.Context, q *queuetest.Queue, begin func(context.C
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	n, err := q.Cancel(ctx, tx, queue.Which{Kind: "email.welcome"})
+	n, err := q.Cancel(ctx, tx, queue.Selection{Kind: "email.welcome"})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func cancelJob(q driver.Canceller) http.HandlerFunc {
 			http.Error(w, "no job has that id", http.StatusNotFound)
 			return
 		}
-		n, err := q.Cancel(r.Context(), nil, queue.Which{IDs: []int64{id}})
+		n, err := q.Cancel(r.Context(), nil, queue.Selection{IDs: []int64{id}})
 		switch {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -34,7 +34,7 @@ func cancelJob(q driver.Canceller) http.HandlerFunc {
 	}
 }
 
-func ExampleWhich() {
+func ExampleSelection() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	job := queue.NewKind[string]("report.build").New("2026")
@@ -57,7 +57,7 @@ func ExampleWhich() {
 	// cancelled
 }
 
-func ExampleChange() {
+func ExampleJobChange() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	job := queue.NewKind[string]("report.build").New("2026")
@@ -67,7 +67,7 @@ func ExampleChange() {
 	}
 
 	urgent := int32(-10)
-	n, err := q.Edit(ctx, nil, queue.Which{Kind: "report.build"}, queue.Change{RunNow: true, Priority: &urgent})
+	n, err := q.Edit(ctx, nil, queue.Selection{Kind: "report.build"}, queue.JobChange{RunNow: true, Priority: &urgent})
 	fmt.Println(n, err)
 	r, _, _ := q.Job(ctx, job.ID)
 	fmt.Println(time.Until(r.ScheduledAt) < time.Second, r.Priority)
@@ -76,7 +76,7 @@ func ExampleChange() {
 	// true -10
 }
 
-func ExampleWhich_delete() {
+func ExampleSelection_delete() {
 	ctx := context.Background()
 	q := queuetest.New(queuetest.Options{})
 	if err := q.Enqueue(ctx, nil, queue.NewKind[string]("report.build").New("2026")); err != nil {
@@ -89,7 +89,7 @@ func ExampleWhich_delete() {
 	if _, err := q.Settle(ctx, nil, queue.Outcome{Job: job[0], Action: queue.Dead}); err != nil {
 		panic(err)
 	}
-	n, err := q.Delete(ctx, nil, queue.Which{Kind: "report.build", Status: queue.StatusDead})
+	n, err := q.Delete(ctx, nil, queue.Selection{Kind: "report.build", Status: queue.StatusDead})
 	fmt.Println(n, err)
 	_, ok, _ := q.Job(ctx, job[0].ID)
 	fmt.Println(ok)

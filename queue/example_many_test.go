@@ -17,7 +17,7 @@ func ExampleKind_HandleMany() {
 	var index = queue.NewKind[string]("search.index")
 	q := memory.New(memory.Options{})
 	mux := queue.NewMux()
-	index.HandleMany(mux, queue.Many{Size: 50}, func(ctx context.Context, jobs []*queue.Job, pages []string) []error {
+	index.HandleMany(mux, queue.BatchOptions{Size: 50}, func(ctx context.Context, jobs []*queue.Job, pages []string) []error {
 		answers := make([]error, len(jobs))
 		for i, page := range pages {
 			if page == "" {

@@ -111,7 +111,7 @@ func ExampleRule_onDead() {
 	}
 
 	isClosed = false // a person has opened the account
-	n, err := q.Redrive(ctx, nil, queue.Which{Group: "ada", Status: queue.StatusHeld})
+	n, err := q.Redrive(ctx, nil, queue.Selection{Group: "ada", Status: queue.StatusHeld})
 	if err != nil {
 		log.Fatal(err)
 	}

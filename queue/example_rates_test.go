@@ -50,7 +50,7 @@ func ExampleRate() {
 			turnedAway, status, wait = true, http.StatusTooManyRequests, 50*time.Millisecond
 		}
 		if status == http.StatusTooManyRequests {
-			return queue.Throttled(wait, errors.New("the partner is busy"))
+			return queue.Throttle(wait, errors.New("the partner is busy"))
 		}
 		if synced++; synced == 4 {
 			cancel()

@@ -145,7 +145,7 @@ func ExampleRetryAfter() {
 	// release 1h0m0s
 }
 
-func ExampleSettled() {
+func ExampleErrSettled() {
 	var db *sql.DB
 	var q queue.Consumer
 
@@ -170,7 +170,7 @@ func ExampleSettled() {
 		if err := tx.Commit(); err != nil {
 			return err
 		}
-		return queue.Settled
+		return queue.ErrSettled
 	}
 	_ = handler
 }

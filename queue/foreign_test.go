@@ -110,7 +110,7 @@ func TestForeignTick(t *testing.T) {
 	}
 	for _, c := range []struct {
 		spec       string
-		missed     queue.Missed
+		missed     queue.MissedPolicy
 		now, ticks string
 		next       string
 	}{

@@ -64,7 +64,7 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 	old := func(kind queue.Kind[task], many bool) *queue.Mux {
 		mux := queue.NewMux()
 		if many {
-			kind.HandleMany(mux, queue.Many{}, func(_ context.Context, jobs []*queue.Job, _ []task) []error {
+			kind.HandleMany(mux, queue.BatchOptions{}, func(_ context.Context, jobs []*queue.Job, _ []task) []error {
 				t.Errorf("handled %d jobs", len(jobs))
 				return nil
 			})

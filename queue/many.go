@@ -13,8 +13,8 @@ import (
 	"github.com/errandhq/errand/internal/handling"
 )
 
-// Many says how [Kind.HandleMany] collects jobs. The zero value works.
-type Many struct {
+// BatchOptions says how [Kind.HandleMany] collects jobs. The zero value works.
+type BatchOptions struct {
 	// Size is how many jobs a call gets at most: up to 10,000. 0 means 100. The worker's
 	// Concurrency counts jobs, so a call never gets more than that.
 	Size int
@@ -32,13 +32,13 @@ const (
 	maxManyWait     = time.Minute
 )
 
-func (m Many) withDefaults() (Many, error) {
+func (m BatchOptions) withDefaults() (BatchOptions, error) {
 	m.Size, m.Wait = cmp.Or(m.Size, defaultManySize), cmp.Or(m.Wait, defaultManyWait)
 	if m.Size < 1 || m.Size > maxManySize {
-		return m, invalid("Many.Size", "%d: between 1 and %d, or 0 for %d", m.Size, maxManySize, defaultManySize)
+		return m, invalid("BatchOptions.Size", "%d: between 1 and %d, or 0 for %d", m.Size, maxManySize, defaultManySize)
 	}
 	if m.Wait < 0 || m.Wait > maxManyWait {
-		return m, invalid("Many.Wait", "%v: between 0 (for %v) and %v", m.Wait, defaultManyWait, maxManyWait)
+		return m, invalid("BatchOptions.Wait", "%v: between 0 (for %v) and %v", m.Wait, defaultManyWait, maxManyWait)
 	}
 	return m, nil
 }
@@ -62,16 +62,16 @@ func (m Many) withDefaults() (Many, error) {
 // HandleMany does not go together with middleware that holds a connection for each job, such as
 // middleware.Tx: HandleMany panics, or [engine.Worker.Run] returns an [*InvalidError]. To settle
 // the jobs in the transaction of their work, begin it in fn, call Settle in it with an outcome for
-// each job, commit, and return [Settled] for each.
+// each job, commit, and return [ErrSettled] for each.
 //
 // Where no Worker runs the jobs, as in queuetest and a test that calls [Mux.HandleJob], each call
 // gets one job and none waits. HandleMany panics if a field of how is out of range.
-func (k Kind[T]) HandleMany(mux *Mux, how Many, fn func(ctx context.Context, jobs []*Job, vs []T) []error, middleware ...Middleware) {
+func (k Kind[T]) HandleMany(mux *Mux, how BatchOptions, fn func(ctx context.Context, jobs []*Job, vs []T) []error, middleware ...Middleware) {
 	how, err := how.withDefaults()
 	if err != nil {
 		panic(err)
 	}
-	c := &collector{Many: how, kind: k.Name, call: func(ctx context.Context, members []*member) []error {
+	c := &collector{BatchOptions: how, kind: k.Name, call: func(ctx context.Context, members []*member) []error {
 		jobs, vs := make([]*Job, len(members)), make([]T, len(members))
 		for i, m := range members {
 			jobs[i] = m.job
@@ -102,7 +102,7 @@ type member struct {
 
 // collector collects the jobs of a kind and calls the function of HandleMany.
 type collector struct {
-	Many
+	BatchOptions
 	kind string
 	call func(ctx context.Context, members []*member) []error
 }
@@ -249,7 +249,7 @@ func callContext(members []*member) (ctx context.Context, end context.CancelFunc
 // errManyInTx says that HandleMany does not go together with middleware like Tx.
 func errManyInTx(field, kind string) error {
 	return invalid(field, "kind %q: many jobs a call, within middleware that holds a connection for each job, such as middleware.Tx: "+
-		"begin one transaction in the function instead, settle the jobs in it, and return queue.Settled for each", kind)
+		"begin one transaction in the function instead, settle the jobs in it, and return queue.ErrSettled for each", kind)
 }
 
 // CheckHandler returns the pools from which h, or a handler within it, takes a connection to hold

@@ -10,12 +10,12 @@ import (
 	"github.com/errandhq/errand/internal/check"
 )
 
-// Action is what Settle does with a job after a run. The zero value is Done.
-type Action uint8
+// OutcomeAction is what Settle does with a job after a run. The zero value is Done.
+type OutcomeAction uint8
 
 const (
 	// Done completes the job.
-	Done Action = iota
+	Done OutcomeAction = iota
 	// Retry makes the job due again after the outcome's Delay. If this was the last of its
 	// MaxAttempts, the job is dead.
 	Retry
@@ -36,7 +36,7 @@ const (
 const minSnooze = time.Microsecond
 
 // String returns "done", "retry", "dead", "release" or "cancel".
-func (a Action) String() string {
+func (a OutcomeAction) String() string {
 	switch a {
 	case Done:
 		return "done"
@@ -55,9 +55,9 @@ func (a Action) String() string {
 // Outcome says how a run of one job has ended, as Settle records it. Only Job is required.
 type Outcome struct {
 	Job    *Job
-	Action Action
+	Action OutcomeAction
 	// Throttle, with Release, means that a rate stands still for Delay: the rate of the job's group,
-	// or else the rate of its queue. See [Throttled]. The backend finds group and queue by the job's
+	// or else the rate of its queue. See [Throttle]. The backend finds group and queue by the job's
 	// ID, and a lost job throttles nothing. In a transaction the rate may stand still before the
 	// commit, and even if that fails.
 	Throttle bool
@@ -100,15 +100,15 @@ func (o Outcome) Check() error {
 //	RetryAfter(d, err)   Retry after d
 //	Discard(err)         Dead
 //	Snooze(d)            Release for d, at least a microsecond; no attempt used
-//	Throttled(d, err)    the same, and the rate of the job's group or queue stands still for d
-//	Settled              ok is false: there is nothing to settle
+//	Throttle(d, err)     the same, and the rate of the job's group or queue stands still for d
+//	ErrSettled           ok is false: there is nothing to settle
 //	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
 //	Logged(err, o)       as err; if that is any other, Retry after o.Delay
 //
 // If ctx was cancelled with [ErrShutdown] or [ErrLost], any other error means Release: it is a
-// consequence of the cancellation. If it was cancelled with [ErrCancelled], every error but Settled
-// and Discard means Cancel. An error whose own methods panic, as the methods of a nil pointer may,
-// counts as any other error.
+// consequence of the cancellation. If it was cancelled with [ErrCancelled], every error but
+// ErrSettled and Discard means Cancel. An error whose own methods panic, as the methods of a nil
+// pointer may, counts as any other error.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	a, err := answerIn(err)
 	switch {
@@ -145,12 +145,12 @@ func backoffOf(job *Job, err error) time.Duration {
 	return Backoff(job.Attempt)
 }
 
-// ActionOf returns the action that a handler's error asks for: Done for nil and [Settled], Retry
-// for [RetryAfter], Dead for [Discard], Release for [Snooze] and [Throttled]. It finds them with
+// ActionOf returns the action that a handler's error asks for: Done for nil and [ErrSettled], Retry
+// for [RetryAfter], Dead for [Discard], Release for [Snooze] and [Throttle]. It finds them with
 // errors.Is and errors.As. For any other error it returns Retry and ok is false. Then [OutcomeOf]
 // decides, and middleware may replace the error. Middleware should pass on errors for which ok is
 // true.
-func ActionOf(err error) (action Action, ok bool) {
+func ActionOf(err error) (action OutcomeAction, ok bool) {
 	a, _ := answerIn(err)
 	return a.action, a != plain
 }
@@ -173,7 +173,7 @@ func answerIn(err error) (a *answer, readable error) {
 			a, readable = plain, errors.New(ErrorText(err))
 		}
 	}()
-	if errors.Is(err, Settled) {
+	if errors.Is(err, ErrSettled) {
 		return settled, err
 	}
 	if a, ok := errors.AsType[*answer](err); ok {

@@ -21,7 +21,7 @@ func TestOutcomeOf(t *testing.T) {
 		name    string
 		err     error
 		attempt int
-		action  queue.Action
+		action  queue.OutcomeAction
 		delay   time.Duration
 	}{
 		{"nil", nil, 1, queue.Done, 0},
@@ -43,8 +43,8 @@ func TestOutcomeOf(t *testing.T) {
 			t.Errorf("%s: got %v after %v (%v), want %v after %v", c.name, o.Action, o.Delay, ok, c.action, c.delay)
 		}
 	}
-	if _, ok := queue.OutcomeOf(t.Context(), &queue.Job{}, wrap(queue.Settled)); ok {
-		t.Error("Settled, wrapped: there is an outcome, want none")
+	if _, ok := queue.OutcomeOf(t.Context(), &queue.Job{}, wrap(queue.ErrSettled)); ok {
+		t.Error("ErrSettled, wrapped: there is an outcome, want none")
 	}
 	if o, _ := queue.OutcomeOf(t.Context(), &queue.Job{Attempt: 1}, wrap(queue.RetryAfter(0, errPlain))); !errors.Is(o.Err, errPlain) {
 		t.Errorf("the outcome's error is %v, want one that is the handler's", o.Err)
@@ -93,11 +93,11 @@ func TestActionOf(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		err    error
-		action queue.Action
+		action queue.OutcomeAction
 		ok     bool
 	}{
 		{"nil", nil, queue.Done, true},
-		{"Settled", wrap(queue.Settled), queue.Done, true},
+		{"Settled", wrap(queue.ErrSettled), queue.Done, true},
 		{"RetryAfter", wrap(queue.RetryAfter(time.Minute, errPlain)), queue.Retry, true},
 		{"Discard", wrap(queue.Discard(errPlain)), queue.Dead, true},
 		{"Snooze", wrap(queue.Snooze(time.Hour)), queue.Release, true},

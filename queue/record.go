@@ -53,12 +53,12 @@ type Record struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Count is the number of jobs of a queue that have a status. Exact is false if the backend has
-// estimated it. Of a long table a backend estimates completed jobs, however few they are, and
+// StatusCount is the number of jobs of a queue that have a status. Exact is false if the backend
+// has estimated it. Of a long table a backend estimates completed jobs, however few they are, and
 // counts only the first 10,000 pending jobs of a queue, and the first 10,000 of each other status
 // in all queues; on SQLite 100,000. A table is long on PostgreSQL above 32 MiB, and on SQLite if
 // its IDs span more than 100,000. A queue in memory is always counted.
-type Count struct {
+type StatusCount struct {
 	Queue  string `json:"queue"`
 	Status Status `json:"status"`
 	Jobs   int64  `json:"jobs"`

@@ -75,7 +75,7 @@ func TestAdminJSON(t *testing.T) {
 		value any
 		want  string
 	}{
-		{queue.Count{Queue: "q", Status: queue.StatusDead, Jobs: 2, Exact: true}, `{"queue":"q","status":"dead","jobs":2,"exact":true}`},
+		{queue.StatusCount{Queue: "q", Status: queue.StatusDead, Jobs: 2, Exact: true}, `{"queue":"q","status":"dead","jobs":2,"exact":true}`},
 		{driver.Backlog{Queue: "q", Age: time.Second}, `{"queue":"q","age_ns":1000000000}`},
 		{queue.Event{Type: queue.EventStarted}, `{"type":"started","job":null}`},
 		{queue.Event{Type: queue.EventRetried, Err: errors.New("boom"), Delay: 1, Took: 2},
@@ -97,7 +97,7 @@ func TestAdminJSON(t *testing.T) {
 		{queue.StatsRecord{Queue: "q", Kind: "k", Stats: queue.Stats{Done: 1, Ran: 2, Waited: 3, RunTimes: queue.Histogram{1}, WaitTimes: queue.Histogram{0, 1}}},
 			`{"at":"0001-01-01T00:00:00Z","queue":"q","kind":"k","done":1,"failed":0,"dead":0,"lost":0,"ran_ns":2,"waited_ns":3,` +
 				`"run_times":[1],"wait_times":[0,1]}`},
-		{driver.Run{Worker: "w", ID: 1, Queue: "q", Kind: "k", Attempt: 2, Took: 3},
+		{driver.RunningJob{Worker: "w", ID: 1, Queue: "q", Kind: "k", Attempt: 2, Took: 3},
 			`{"worker":"w","id":1,"queue":"q","kind":"k","attempt":2,"since":"0001-01-01T00:00:00Z","took_ns":3}`},
 	} {
 		if got, err := json.Marshal(c.value); err != nil || string(got) != c.want {

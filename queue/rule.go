@@ -31,24 +31,24 @@ type Rule struct {
 	// GroupRate limits how many jobs of each group start in a time. Jobs without a group have no such
 	// limit.
 	GroupRate Rate `json:"group_rate,omitzero"`
-	// OnDead says what happens to an ordered job of the queue that would be dead. It counts when the
-	// run ends, and changes no job that is dead or held already. It must be empty in the rule of a
+	// DeadPolicy says what happens to an ordered job of the queue that would be dead. It counts when
+	// the run ends, and changes no job that is dead or held already. It must be empty in the rule of a
 	// group.
-	OnDead OnDead `json:"on_dead,omitempty"`
+	OnDead DeadPolicy `json:"on_dead,omitempty"`
 }
 
-// OnDead says what happens to an ordered job that fails its last attempt, is discarded, or crashes
-// in its last attempt.
-type OnDead string
+// DeadPolicy says what happens to an ordered job that fails its last attempt, is discarded, or
+// crashes in its last attempt.
+type DeadPolicy string
 
 // The values of OnDead.
 const (
 	// PassDead: the job is dead, and the next one of its group may run. This is the default.
-	PassDead OnDead = ""
+	PassDead DeadPolicy = ""
 	// HoldDead: the job is held, with its Key, its attempts and its LastError, and no other job of
 	// its group runs until somebody edits it with RunNow, redrives it or cancels it. A job that was
 	// asked to be cancelled is not held.
-	HoldDead OnDead = "hold"
+	HoldDead DeadPolicy = "hold"
 )
 
 // maxRule is the highest limit in a rule.
@@ -79,7 +79,7 @@ func (r Rule) Check() error {
 		}
 	}
 	if r.OnDead != PassDead && r.OnDead != HoldDead {
-		return invalid("OnDead", "%q: one of %q", r.OnDead, []OnDead{PassDead, HoldDead})
+		return invalid("OnDead", "%q: one of %q", r.OnDead, []DeadPolicy{PassDead, HoldDead})
 	}
 	for _, f := range []struct {
 		name   string

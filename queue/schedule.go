@@ -38,8 +38,9 @@ type Schedule struct {
 	// has no Key, the Key is "cron:" and the name: a tick enqueues nothing while the job of an
 	// earlier tick is live. Its ScheduledAt must be zero.
 	Job *Job `json:"job"`
-	// Missed says what happens to the ticks of a time in which no worker ran. "" means [MissedLast].
-	Missed Missed `json:"missed,omitempty"`
+	// MissedPolicy says what happens to the ticks of a time in which no worker ran. "" means
+	// [MissedLast].
+	Missed MissedPolicy `json:"missed,omitempty"`
 	// Grace is how late a tick may be fired. 0 means a minute for [MissedSkip], and no limit
 	// otherwise. Below a second is an error: ticks would be dropped that no worker has missed.
 	Grace time.Duration `json:"grace_ns,omitempty"`
@@ -50,13 +51,13 @@ type Schedule struct {
 	Paused bool `json:"paused,omitempty"`
 }
 
-// Missed is what happens to ticks that no worker has fired in time.
-type Missed string
+// MissedPolicy is what happens to ticks that no worker has fired in time.
+type MissedPolicy string
 
 const (
-	MissedLast Missed = "last" // the last of them is fired, so one job makes up for all
-	MissedSkip Missed = "skip" // the last of them is fired if it is less than Grace old
-	MissedAll  Missed = "all"  // each of them is fired, the last 100 at most
+	MissedLast MissedPolicy = "last" // the last of them is fired, so one job makes up for all
+	MissedSkip MissedPolicy = "skip" // the last of them is fired if it is less than Grace old
+	MissedAll  MissedPolicy = "all"  // each of them is fired, the last 100 at most
 )
 
 const (

@@ -39,7 +39,7 @@ func (s *Stats) Add(other Stats) {
 
 // CountRun counts a run that has ended with that action, unless it is Release or Cancel. The run
 // took ran, after the job had waited for waited.
-func (s *Stats) CountRun(action Action, ran, waited time.Duration) {
+func (s *Stats) CountRun(action OutcomeAction, ran, waited time.Duration) {
 	switch action {
 	case Done:
 		s.Done++

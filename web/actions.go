@@ -108,7 +108,7 @@ func retryJob(q *request) error {
 		if !canRetry(r.Status) {
 			return 0, nil
 		}
-		return q.h.source.redriver.Redrive(ctx, db, queue.Which{IDs: []int64{id}, Status: r.Status})
+		return q.h.source.redriver.Redrive(ctx, db, queue.Selection{IDs: []int64{id}, Status: r.Status})
 	})
 }
 
@@ -117,7 +117,7 @@ func cancelJob(q *request) error {
 		return errNotFound
 	}
 	return q.actOnJob("jobs.cancel", func(ctx context.Context, db queue.DB, id int64) (int, error) {
-		return q.h.source.canceller.Cancel(ctx, db, queue.Which{IDs: []int64{id}})
+		return q.h.source.canceller.Cancel(ctx, db, queue.Selection{IDs: []int64{id}})
 	})
 }
 
@@ -126,8 +126,8 @@ func runJob(q *request) error {
 		return errNotFound
 	}
 	return q.actOnJob("jobs.run", func(ctx context.Context, db queue.DB, id int64) (int, error) {
-		which := queue.Which{IDs: []int64{id}, Status: queue.StatusPending}
-		return q.h.source.editor.Edit(ctx, db, which, queue.Change{RunNow: true})
+		which := queue.Selection{IDs: []int64{id}, Status: queue.StatusPending}
+		return q.h.source.editor.Edit(ctx, db, which, queue.JobChange{RunNow: true})
 	})
 }
 
@@ -148,7 +148,7 @@ func deleteJob(q *request) error {
 		return errNotFound
 	}
 	return q.act("jobs.delete", "jobs/"+strconv.FormatInt(id, 10), "jobs", func(ctx context.Context, db queue.DB) (int, error) {
-		return q.h.source.deleter.Delete(ctx, db, queue.Which{IDs: []int64{id}})
+		return q.h.source.deleter.Delete(ctx, db, queue.Selection{IDs: []int64{id}})
 	})
 }
 

@@ -45,7 +45,7 @@ type bulkAction struct {
 	name, title, button string
 	statuses            []queue.Status // on which it acts
 	isThere             func(source) bool
-	do                  func(context.Context, source, queue.DB, queue.Which) (int, error)
+	do                  func(context.Context, source, queue.DB, queue.Selection) (int, error)
 	need                Permission // besides Operate and Bulk
 }
 
@@ -54,7 +54,7 @@ var bulkActions = []bulkAction{
 		name: "retry", title: "Retry all", button: "Retry",
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
 		isThere:  func(s source) bool { return s.redriver != nil },
-		do: func(ctx context.Context, s source, db queue.DB, which queue.Which) (int, error) {
+		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {
 			return s.redriver.Redrive(ctx, db, which)
 		},
 	},
@@ -62,7 +62,7 @@ var bulkActions = []bulkAction{
 		name: "cancel", title: "Cancel all", button: "Cancel",
 		statuses: []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning},
 		isThere:  func(s source) bool { return s.canceller != nil },
-		do: func(ctx context.Context, s source, db queue.DB, which queue.Which) (int, error) {
+		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {
 			return s.canceller.Cancel(ctx, db, which)
 		},
 	},
@@ -70,15 +70,15 @@ var bulkActions = []bulkAction{
 		name: "run", title: "Run all now", button: "Run now",
 		statuses: []queue.Status{queue.StatusPending},
 		isThere:  func(s source) bool { return s.editor != nil },
-		do: func(ctx context.Context, s source, db queue.DB, which queue.Which) (int, error) {
-			return s.editor.Edit(ctx, db, which, queue.Change{RunNow: true})
+		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {
+			return s.editor.Edit(ctx, db, which, queue.JobChange{RunNow: true})
 		},
 	},
 	{
 		name: "delete", title: "Delete all", button: "Delete", need: Edit,
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld, queue.StatusPending, queue.StatusCompleted},
 		isThere:  func(s source) bool { return s.deleter != nil },
-		do: func(ctx context.Context, s source, db queue.DB, which queue.Which) (int, error) {
+		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {
 			return s.deleter.Delete(ctx, db, which)
 		},
 	},
@@ -224,8 +224,8 @@ func (q *request) batch(ctx context.Context, page *bulkPage, a bulkAction, f que
 }
 
 // which chooses jobs by ID that still have what the filter says.
-func which(f queue.Filter, ids []int64) queue.Which {
-	return queue.Which{IDs: ids, Queue: f.Queue, Kind: f.Kind, Group: f.Group, Key: f.Key, Status: f.Status}
+func which(f queue.Filter, ids []int64) queue.Selection {
+	return queue.Selection{IDs: ids, Queue: f.Queue, Kind: f.Kind, Group: f.Group, Key: f.Key, Status: f.Status}
 }
 
 // bulkStep acts on jobs of the filter up to the highest ID that was shown, the newest first, until

@@ -12,7 +12,7 @@ import (
 )
 
 // failAs makes a job of the kind fail with an error.
-func failAs(s *site, kind string, action queue.Action, text string) {
+func failAs(s *site, kind string, action queue.OutcomeAction, text string) {
 	s.t.Helper()
 	name := fmt.Sprintf("%s-%d", kind, action)
 	s.enqueue(&queue.Job{Kind: kind, Queue: name})

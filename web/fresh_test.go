@@ -219,7 +219,7 @@ type slowCounts struct {
 	counted *atomic.Int64
 }
 
-func (b slowCounts) Counts(ctx context.Context) ([]queue.Count, error) {
+func (b slowCounts) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	b.counted.Add(1)
 	time.Sleep(100 * time.Millisecond)
 	return b.Backend.Counts(ctx)

@@ -77,7 +77,7 @@ func overview(q *request) error {
 
 // readings is what is known of all queues.
 type readings struct {
-	counts   reading[[]queue.Count]
+	counts   reading[[]queue.StatusCount]
 	backlogs reading[[]driver.Backlog]
 	rules    reading[[]queue.Rule]
 	paused   reading[[]string]
@@ -209,7 +209,7 @@ const unknown = "–"
 
 // totals adds the counts of all queues. Statuses that errand does not set are left out if they are
 // zero.
-func totals(counts reading[[]queue.Count]) (all []total) {
+func totals(counts reading[[]queue.StatusCount]) (all []total) {
 	for _, status := range statuses {
 		n, isExact := int64(0), true
 		for _, c := range counts.Value {

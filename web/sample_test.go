@@ -36,7 +36,7 @@ func (q *slow) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, int64,
 	return q.Queue.Jobs(ctx, f)
 }
 
-func (q *slow) Counts(ctx context.Context) ([]queue.Count, error) {
+func (q *slow) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	q.calls.Add(1)
 	select {
 	case <-time.After(time.Duration(q.takes.Load())):
@@ -291,7 +291,7 @@ type slowAll struct {
 
 func (q *slowAll) wait() { time.Sleep(time.Duration(q.takes.Load())) }
 
-func (q *slowAll) Counts(ctx context.Context) ([]queue.Count, error) {
+func (q *slowAll) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	q.wait()
 	return q.Queue.Counts(ctx)
 }
@@ -344,7 +344,7 @@ func TestUnknown(t *testing.T) {
 // broken is a queue that cannot be read.
 type broken struct{ *memory.Queue }
 
-func (broken) Counts(context.Context) ([]queue.Count, error) { return nil, errors.New("broken") }
+func (broken) Counts(context.Context) ([]queue.StatusCount, error) { return nil, errors.New("broken") }
 
 func (broken) Backlogs(context.Context) ([]driver.Backlog, error) { return nil, errors.New("broken") }
 

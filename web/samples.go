@@ -32,10 +32,10 @@ type samples struct {
 	held     *sampled[listing]
 	dead     *sampled[listing] // those that were enqueued last
 
-	counts    *sampled[[]queue.Count]
+	counts    *sampled[[]queue.StatusCount]
 	rules     *sampled[[]queue.Rule]
 	schedules *sampled[[]queue.ScheduleRecord]
-	runs      *sampled[map[string][]driver.Run] // by worker
+	runs      *sampled[map[string][]driver.RunningJob] // by worker
 	doctor    *sampled[ops.Report]
 	hour      *sampled[[]queue.StatsRecord]         // by minute
 	hourKinds *sampled[[]queue.StatsRecord]         // by kind, with histograms

@@ -14,9 +14,9 @@ import (
 const maxRuns = 10
 
 // readRuns reads what the workers run, by worker.
-func (s source) readRuns(ctx context.Context) (map[string][]driver.Run, error) {
+func (s source) readRuns(ctx context.Context) (map[string][]driver.RunningJob, error) {
 	runs, err := s.fleet.Runs(ctx, maxRuns)
-	byWorker := make(map[string][]driver.Run)
+	byWorker := make(map[string][]driver.RunningJob)
 	for _, run := range runs {
 		byWorker[run.Worker] = append(byWorker[run.Worker], run)
 	}
@@ -34,7 +34,7 @@ type workerRow struct {
 	driver.WorkerRecord
 	State  string // live, draining or vanished
 	Serves string
-	Runs   []driver.Run
+	Runs   []driver.RunningJob
 }
 
 func workers(q *request) error {

@@ -100,7 +100,7 @@ func testCancelledRedrive(t *testing.T, h Harness) {
 	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	enqueue(t, h, newJob())
 	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Dead})
-	n, err := redriver.Redrive(cancelled(t), nil, queue.Which{Queue: "q"})
+	n, err := redriver.Redrive(cancelled(t), nil, queue.Selection{Queue: "q"})
 	wantCanceled(t, "Redrive", err)
 	if n != 0 {
 		t.Errorf("Redrive with a cancelled context: got %d, want 0", n)

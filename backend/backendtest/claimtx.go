@@ -164,7 +164,7 @@ func testClaimTxKey(t *testing.T, h Harness) {
 	wantWritten(t, "after a committed claim", second)
 }
 
-var allActions = []queue.Action{queue.Done, queue.Retry, queue.Dead, queue.Release}
+var allActions = []queue.OutcomeAction{queue.Done, queue.Retry, queue.Dead, queue.Release}
 
 // wantLostIn settles the job in tx, or through the backend's own handle if tx is nil, with every
 // action. Each must report the job lost.
@@ -202,7 +202,7 @@ func testClaimTxSettle(t *testing.T, h Harness) {
 }
 
 // wantSettledTx checks the outcome of a job at its first attempt.
-func wantSettledTx(t *testing.T, h Harness, j *queue.Job, action queue.Action) {
+func wantSettledTx(t *testing.T, h Harness, j *queue.Job, action queue.OutcomeAction) {
 	t.Helper()
 	status, attempt, lastError := queue.StatusPending, 1, "boom"
 	switch action {

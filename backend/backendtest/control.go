@@ -28,12 +28,12 @@ var controlCases = []testCase{
 }
 
 // cancelJobs cancels and checks how many jobs were chosen.
-func cancelJobs(t *testing.T, h Harness, which queue.Which, want int) {
+func cancelJobs(t *testing.T, h Harness, which queue.Selection, want int) {
 	t.Helper()
 	cancelling.run(t, h, nil, which, want)
 }
 
-func byID(jobs ...*queue.Job) queue.Which { return queue.Which{IDs: ids(jobs)} }
+func byID(jobs ...*queue.Job) queue.Selection { return queue.Selection{IDs: ids(jobs)} }
 
 // wantAsked checks which of the held jobs Extend says are to be cancelled.
 func wantAsked(t *testing.T, h Harness, when string, held, want []*queue.Job) {
@@ -151,14 +151,14 @@ func testCancelInTx(t *testing.T, h Harness) {
 	enqueue(t, h, jobs...)
 	held := claim(t, h, request(1))
 	tx := begin(t, h)
-	cancelling.run(t, h, tx, queue.Which{Queue: "q"}, 2)
+	cancelling.run(t, h, tx, queue.Selection{Queue: "q"}, 2)
 	rollback(t, tx)
 	wantAsked(t, h, "after a rollback", held, nil)
 	wantStatus(t, h, "after a rollback", jobs[1].ID, queue.StatusPending)
 	tx = begin(t, h)
 	own := newJob()
 	enqueueIn(t, h, tx, own)
-	cancelling.run(t, h, tx, queue.Which{Queue: "q"}, 3)
+	cancelling.run(t, h, tx, queue.Selection{Queue: "q"}, 3)
 	wantNoneBeside(t, h, "beside an open Cancel")
 	commit(t, tx)
 	wantAsked(t, h, "after the commit", held, held)
@@ -195,7 +195,7 @@ func testCancelBesideClaims(t *testing.T, h Harness) {
 			}
 		})
 	}
-	n, err := canceller.Cancel(t.Context(), nil, queue.Which{Queue: "q"})
+	n, err := canceller.Cancel(t.Context(), nil, queue.Selection{Queue: "q"})
 	wg.Wait()
 	if err != nil || n != len(jobs) {
 		t.Errorf("Cancel beside claims: got %d, error %v; want %d", n, err, len(jobs))
@@ -210,7 +210,7 @@ func testCancelMany(t *testing.T, h Harness) {
 	jobs := newJobs(2500, func(i int, j *queue.Job) { j.Priority, j.Kind = int32(i%3), []string{"k", "l"}[i%2] })
 	enqueue(t, h, jobs...)
 	held := claim(t, h, request(10))
-	cancelJobs(t, h, queue.Which{Queue: "q"}, len(jobs))
+	cancelJobs(t, h, queue.Selection{Queue: "q"}, len(jobs))
 	wantAsked(t, h, "after Cancel of many", held, held)
 	claimNone(t, h, "after Cancel of all")
 }

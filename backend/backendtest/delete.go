@@ -31,7 +31,7 @@ var deleteCases = []testCase{
 }
 
 // deleteJobs deletes and checks how many jobs there were.
-func deleteJobs(t *testing.T, h Harness, db queue.DB, which queue.Which, want int) {
+func deleteJobs(t *testing.T, h Harness, db queue.DB, which queue.Selection, want int) {
 	t.Helper()
 	deleting.run(t, h, db, which, want)
 }
@@ -62,11 +62,11 @@ func testDeleteStatuses(t *testing.T, h Harness) {
 			continue
 		}
 		wantStatus(t, h, "before Delete", jobs[i].ID, status)
-		deleteJobs(t, h, nil, queue.Which{Queue: "q", Status: status}, 1)
+		deleteJobs(t, h, nil, queue.Selection{Queue: "q", Status: status}, 1)
 		wantGone(t, h, fmt.Sprintf("that was %s, after Delete", status), jobs[i])
-		deleteJobs(t, h, nil, queue.Which{IDs: []int64{jobs[i].ID}}, 0)
+		deleteJobs(t, h, nil, queue.Selection{IDs: []int64{jobs[i].ID}}, 0)
 	}
-	deleteJobs(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusFailed}, 0)
+	deleteJobs(t, h, nil, queue.Selection{Queue: "q", Status: queue.StatusFailed}, 0)
 	wantHeld(t, h, "beside deleted jobs", held[2])
 	claimNone(t, h, "after Delete")
 	next := newJob()
@@ -81,7 +81,7 @@ func testDeleteHeld(t *testing.T, h Harness) {
 	enqueue(t, h, first, second)
 	hold(t, h, first)
 	claimNone(t, h, "behind a held job")
-	deleteJobs(t, h, nil, queue.Which{Group: "g", Status: queue.StatusHeld}, 1)
+	deleteJobs(t, h, nil, queue.Selection{Group: "g", Status: queue.StatusHeld}, 1)
 	wantGone(t, h, "that was held, after Delete", first)
 	wantIDs(t, "claim after the held job was deleted", claimAll(t, h, 1), []*queue.Job{second})
 }
@@ -93,14 +93,14 @@ func testDeleteRunning(t *testing.T, h Harness) {
 	enqueue(t, h, j)
 	held := claimOne(t, h)
 	before, _ := lookUp(t, h, j.ID)
-	for _, which := range []queue.Which{byID(j), {Queue: "q"}, {Kind: "k"}, {Key: "a"}} {
+	for _, which := range []queue.Selection{byID(j), {Queue: "q"}, {Kind: "k"}, {Key: "a"}} {
 		deleteJobs(t, h, nil, which, 0)
 	}
 	wantUnchanged(t, h, "Delete", before)
 	wantHeld(t, h, "after Delete", held)
 	settle(t, h, queue.Outcome{Job: held, Action: queue.Release})
 	deleteJobs(t, h, nil, byID(j), 1)
-	for _, action := range []queue.Action{queue.Done, queue.Retry} {
+	for _, action := range []queue.OutcomeAction{queue.Done, queue.Retry} {
 		lost, err := h.Queue.Settle(t.Context(), nil, queue.Outcome{Job: held, Action: action})
 		if err != nil || len(lost) != 1 {
 			t.Errorf("Settle of a deleted job: lost %v, error %v; want it lost", ids(lost), err)
@@ -115,7 +115,7 @@ func testDeleteRunning(t *testing.T, h Harness) {
 func testDeleteKey(t *testing.T, h Harness) {
 	j := keyed("a")
 	enqueue(t, h, j)
-	deleteJobs(t, h, nil, queue.Which{Key: "a"}, 1)
+	deleteJobs(t, h, nil, queue.Selection{Key: "a"}, 1)
 	again := keyed("a")
 	enqueue(t, h, again)
 	if again.Duplicate || again.ID == j.ID {
@@ -165,7 +165,7 @@ func testDeleteLimited(t *testing.T, h Harness) {
 	if len(held) != 1 {
 		t.Fatalf("claim with a limit of 1: got %v", ids(held))
 	}
-	deleteJobs(t, h, nil, queue.Which{Queue: "q"}, 2)
+	deleteJobs(t, h, nil, queue.Selection{Queue: "q"}, 2)
 	settle(t, h, outcomes(queue.Done, held...)...)
 	next := newJob()
 	enqueue(t, h, next)
@@ -195,8 +195,8 @@ func testDeleteInTx(t *testing.T, h Harness) {
 	jobs := []*queue.Job{keyed("a"), newJob()}
 	enqueue(t, h, jobs...)
 	tx := begin(t, h)
-	deleteJobs(t, h, tx, queue.Which{Queue: "q"}, 2)
-	deleteJobs(t, h, tx, queue.Which{Queue: "q"}, 0)
+	deleteJobs(t, h, tx, queue.Selection{Queue: "q"}, 2)
+	deleteJobs(t, h, tx, queue.Selection{Queue: "q"}, 0)
 	wantNoneBeside(t, h, "beside an open Delete")
 	rollback(t, tx)
 	wantStatus(t, h, "after a rollback", jobs[0].ID, queue.StatusPending)
@@ -262,7 +262,7 @@ func testDeleteBesideClaims(t *testing.T, h Harness) {
 			}
 		})
 	}
-	n, err := deleter.Delete(t.Context(), nil, queue.Which{Queue: "q"})
+	n, err := deleter.Delete(t.Context(), nil, queue.Selection{Queue: "q"})
 	wg.Wait()
 	if err != nil {
 		t.Fatalf("Delete beside claims: %v", err)
@@ -282,7 +282,7 @@ func testDeleteMany(t *testing.T, h Harness) {
 	jobs := newJobs(2500, func(i int, j *queue.Job) { j.Priority, j.Kind = int32(i%3), []string{"k", "l"}[i%2] })
 	enqueue(t, h, jobs...)
 	held := claim(t, h, request(10))
-	deleteJobs(t, h, nil, queue.Which{Queue: "q"}, len(jobs)-len(held))
+	deleteJobs(t, h, nil, queue.Selection{Queue: "q"}, len(jobs)-len(held))
 	wantHeld(t, h, "after Delete of many", held...)
 	claimNone(t, h, "after Delete of all")
 }

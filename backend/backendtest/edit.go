@@ -35,7 +35,7 @@ func neighbour(t *testing.T, h Harness) string {
 	editor, _ := driver.As[driver.Editor](h.Queue)
 	for i := range 10_000 {
 		name := fmt.Sprint("p", i)
-		_, err := editor.Edit(t.Context(), nil, queue.Which{Queue: "q"}, queue.Change{Queue: name})
+		_, err := editor.Edit(t.Context(), nil, queue.Selection{Queue: "q"}, queue.JobChange{Queue: name})
 		if err == nil {
 			return name
 		}
@@ -46,7 +46,7 @@ func neighbour(t *testing.T, h Harness) string {
 }
 
 // edit edits and checks how many jobs were changed.
-func edit(t *testing.T, h Harness, db queue.DB, which queue.Which, c queue.Change, want int) {
+func edit(t *testing.T, h Harness, db queue.DB, which queue.Selection, c queue.JobChange, want int) {
 	t.Helper()
 	editor, _ := driver.As[driver.Editor](h.Queue)
 	n, err := editor.Edit(t.Context(), db, which, c)
@@ -61,16 +61,16 @@ func testEditFields(t *testing.T, h Harness) {
 	j.Delay = time.Hour
 	j.Headers = map[string]string{"a": "b"}
 	enqueue(t, h, j)
-	edit(t, h, nil, byID(j), queue.Change{RunNow: true}, 1)
-	edit(t, h, nil, byID(j), queue.Change{Delay: time.Hour}, 1)
+	edit(t, h, nil, byID(j), queue.JobChange{RunNow: true}, 1)
+	edit(t, h, nil, byID(j), queue.JobChange{Delay: time.Hour}, 1)
 	claimNone(t, h, "after a Delay")
 	at := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
-	edit(t, h, nil, byID(j), queue.Change{ScheduledAt: at}, 1)
+	edit(t, h, nil, byID(j), queue.JobChange{ScheduledAt: at}, 1)
 	priority := int32(-7)
-	edit(t, h, nil, byID(j), queue.Change{Priority: &priority}, 1)
-	edit(t, h, nil, byID(j), queue.Change{Payload: json.RawMessage(`{"n": 2}`)}, 1)
-	edit(t, h, nil, byID(j), queue.Change{MaxAttempts: 9}, 1)
-	edit(t, h, nil, byID(j), queue.Change{Queue: to}, 1)
+	edit(t, h, nil, byID(j), queue.JobChange{Priority: &priority}, 1)
+	edit(t, h, nil, byID(j), queue.JobChange{Payload: json.RawMessage(`{"n": 2}`)}, 1)
+	edit(t, h, nil, byID(j), queue.JobChange{MaxAttempts: 9}, 1)
+	edit(t, h, nil, byID(j), queue.JobChange{Queue: to}, 1)
 	claimNone(t, h, "in the queue before")
 	req := request(2)
 	req.Queues = []string{to}
@@ -81,7 +81,7 @@ func testEditFields(t *testing.T, h Harness) {
 		t.Errorf("job after edits: got %+v, want it due at %v, with priority -7, 9 attempts and its header", e, at)
 	}
 	wantJSON(t, "payload after an edit", e.Payload, `{"n": 2}`)
-	edit(t, h, nil, byID(j), queue.Change{Priority: new(int32)}, 0)
+	edit(t, h, nil, byID(j), queue.JobChange{Priority: new(int32)}, 0)
 }
 
 // testEditOnlyWaiting: jobs that run and jobs that have ended are left alone.
@@ -96,8 +96,8 @@ func testEditOnlyWaiting(t *testing.T, h Harness) {
 		r, _ := lookUp(t, h, j.ID)
 		before = append(before, r)
 	}
-	edit(t, h, nil, byID(jobs...), queue.Change{MaxAttempts: 3, Queue: to}, 1)
-	edit(t, h, nil, queue.Which{Queue: "q"}, queue.Change{RunNow: true}, 0)
+	edit(t, h, nil, byID(jobs...), queue.JobChange{MaxAttempts: 3, Queue: to}, 1)
+	edit(t, h, nil, queue.Selection{Queue: "q"}, queue.JobChange{RunNow: true}, 0)
 	for _, r := range before {
 		wantUnchanged(t, h, "Edit", r)
 	}
@@ -121,10 +121,10 @@ func testEditHeld(t *testing.T, h Harness) {
 	again := keyed("a")
 	enqueue(t, h, again)
 	wantDuplicate(t, "that a held job holds", again, j)
-	edit(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusPending}, queue.Change{MaxAttempts: 8}, 0)
-	edit(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusHeld}, queue.Change{MaxAttempts: 7, ScheduledAt: time.Now()}, 1)
+	edit(t, h, nil, queue.Selection{Queue: "q", Status: queue.StatusPending}, queue.JobChange{MaxAttempts: 8}, 0)
+	edit(t, h, nil, queue.Selection{Queue: "q", Status: queue.StatusHeld}, queue.JobChange{MaxAttempts: 7, ScheduledAt: time.Now()}, 1)
 	wantStatus(t, h, "after an Edit without RunNow", j.ID, queue.StatusHeld)
-	edit(t, h, nil, byID(j), queue.Change{RunNow: true}, 1)
+	edit(t, h, nil, byID(j), queue.JobChange{RunNow: true}, 1)
 	if got := claimOne(t, h); got.MaxAttempts != 7 {
 		t.Errorf("attempts of a held job after Edit: got %d, want 7", got.MaxAttempts)
 	}
@@ -134,8 +134,8 @@ func testCancelHeld(t *testing.T, h Harness) {
 	j := keyed("a")
 	enqueue(t, h, j)
 	hold(t, h, j)
-	cancelJobs(t, h, queue.Which{Queue: "q", Status: queue.StatusPending}, 0)
-	cancelJobs(t, h, queue.Which{Queue: "q"}, 1)
+	cancelJobs(t, h, queue.Selection{Queue: "q", Status: queue.StatusPending}, 0)
+	cancelJobs(t, h, queue.Selection{Queue: "q"}, 1)
 	wantStatus(t, h, "that was held, after Cancel", j.ID, queue.StatusCancelled)
 	again := keyed("a")
 	if enqueue(t, h, again); again.Duplicate {
@@ -151,19 +151,19 @@ func testEditFilter(t *testing.T, h Harness) {
 	})
 	jobs[5].Key = "a"
 	enqueue(t, h, jobs...)
-	now := queue.Change{RunNow: true}
-	edit(t, h, nil, queue.Which{Queue: "q", Kind: "m"}, now, 1) // 2
+	now := queue.JobChange{RunNow: true}
+	edit(t, h, nil, queue.Selection{Queue: "q", Kind: "m"}, now, 1) // 2
 	wantIDs(t, "claim after Edit", claimAll(t, h, 1), jobs[2:3])
-	edit(t, h, nil, queue.Which{Queue: "q", Group: "g"}, now, 1) // 0
+	edit(t, h, nil, queue.Selection{Queue: "q", Group: "g"}, now, 1) // 0
 	wantIDs(t, "claim after Edit", claimAll(t, h, 1), jobs[:1])
-	byKey := queue.Which{Key: "a"}
+	byKey := queue.Selection{Key: "a"}
 	if h.Partitioned {
 		byKey.Queue = p
 	}
-	edit(t, h, nil, byKey, queue.Change{RunNow: true, Queue: "q"}, 1) // 5
+	edit(t, h, nil, byKey, queue.JobChange{RunNow: true, Queue: "q"}, 1) // 5
 	wantIDs(t, "claim after Edit", claimAll(t, h, 1), jobs[5:])
-	edit(t, h, nil, queue.Which{Queue: "q", Status: queue.StatusPending}, now, 1)
-	edit(t, h, nil, queue.Which{Queue: p, Status: queue.StatusPending}, now, 2)
+	edit(t, h, nil, queue.Selection{Queue: "q", Status: queue.StatusPending}, now, 1)
+	edit(t, h, nil, queue.Selection{Queue: p, Status: queue.StatusPending}, now, 2)
 }
 
 // testEditKeyTaken: a job does not move to a queue in which a live job has its key, and leaves its
@@ -173,9 +173,9 @@ func testEditKeyTaken(t *testing.T, h Harness) {
 	taken, mover, free := keyed("a"), keyed("a"), keyed("b")
 	mover.Queue, free.Queue = p, p
 	enqueue(t, h, taken, mover, free)
-	edit(t, h, nil, queue.Which{Queue: p}, queue.Change{Queue: "q"}, 1)
+	edit(t, h, nil, queue.Selection{Queue: p}, queue.JobChange{Queue: "q"}, 1)
 	wantInOrder(t, h, "claim after Edit", claimAll(t, h, 2), []*queue.Job{taken, free})
-	edit(t, h, nil, byID(mover), queue.Change{Queue: p, MaxAttempts: 2}, 1) // its own queue
+	edit(t, h, nil, byID(mover), queue.JobChange{Queue: p, MaxAttempts: 2}, 1) // its own queue
 	next := keyed("b")
 	next.Queue = p
 	if enqueue(t, h, next); next.Duplicate {
@@ -191,12 +191,12 @@ func testEditInTx(t *testing.T, h Harness) {
 	j.Delay = time.Hour
 	enqueue(t, h, j)
 	tx := begin(t, h)
-	edit(t, h, tx, byID(j), queue.Change{RunNow: true}, 1)
+	edit(t, h, tx, byID(j), queue.JobChange{RunNow: true}, 1)
 	wantNoneBeside(t, h, "beside an open Edit")
 	rollback(t, tx)
 	claimNone(t, h, "after a rollback")
 	tx = begin(t, h)
-	edit(t, h, tx, queue.Which{Queue: "q"}, queue.Change{RunNow: true}, 1)
+	edit(t, h, tx, queue.Selection{Queue: "q"}, queue.JobChange{RunNow: true}, 1)
 	commit(t, tx)
 	claimOne(t, h)
 }
@@ -207,7 +207,7 @@ func testRedriveInTx(t *testing.T, h Harness) {
 	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	for _, end := range []func(*testing.T, Tx){rollback, commit} {
 		tx := begin(t, h)
-		if n, err := redriver.Redrive(t.Context(), tx, queue.Which{Queue: "q"}); n != 1 || err != nil {
+		if n, err := redriver.Redrive(t.Context(), tx, queue.Selection{Queue: "q"}); n != 1 || err != nil {
 			t.Fatalf("Redrive in a transaction: got %d, error %v; want 1", n, err)
 		}
 		claimNoneOf(t, h, tx)
@@ -227,9 +227,9 @@ func testRedriveCancelled(t *testing.T, h Harness) {
 	claim(t, h, request(1))
 	held := jobs[1:]
 	cancelJobs(t, h, byID(held...), 1)
-	redrive(t, h, queue.Which{Queue: "q"}, 0)
+	redrive(t, h, queue.Selection{Queue: "q"}, 0)
 	redrive(t, h, byID(held...), 0)
-	redrive(t, h, queue.Which{Queue: "q", Status: queue.StatusCancelled}, 1)
+	redrive(t, h, queue.Selection{Queue: "q", Status: queue.StatusCancelled}, 1)
 	again := claimOne(t, h)
 	wantIDs(t, "claim after Redrive", []*queue.Job{again}, held)
 	wantAsked(t, h, "after Redrive", []*queue.Job{again}, nil)
@@ -238,7 +238,7 @@ func testRedriveCancelled(t *testing.T, h Harness) {
 func testEditMany(t *testing.T, h Harness) {
 	jobs := newJobs(2500, func(i int, j *queue.Job) { j.Delay = time.Hour })
 	enqueue(t, h, jobs...)
-	edit(t, h, nil, queue.Which{Kind: "k"}, queue.Change{RunNow: true}, len(jobs))
+	edit(t, h, nil, queue.Selection{Kind: "k"}, queue.JobChange{RunNow: true}, len(jobs))
 	wantSameIDs(t, "claim after Edit of all", claimAll(t, h, len(jobs)), jobs)
 }
 
@@ -246,8 +246,8 @@ func testEditBad(t *testing.T, h Harness) {
 	editor, _ := driver.As[driver.Editor](h.Queue)
 	j := newJob()
 	enqueue(t, h, j)
-	for field, c := range map[string]queue.Change{
-		"Change":      {},
+	for field, c := range map[string]queue.JobChange{
+		"JobChange":   {},
 		"RunNow":      {RunNow: true, Delay: time.Second},
 		"Delay":       {Delay: -1},
 		"ScheduledAt": {ScheduledAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
@@ -258,13 +258,13 @@ func testEditBad(t *testing.T, h Harness) {
 		_, err := editor.Edit(t.Context(), nil, byID(j), c)
 		wantInvalid(t, fmt.Sprintf("Edit with %+v", c), err, field)
 	}
-	for _, which := range []queue.Which{{}, {Status: queue.StatusPending}} {
-		_, err := editor.Edit(t.Context(), nil, which, queue.Change{RunNow: true})
-		wantInvalid(t, fmt.Sprintf("Edit of %+v", which), err, "Which")
+	for _, which := range []queue.Selection{{}, {Status: queue.StatusPending}} {
+		_, err := editor.Edit(t.Context(), nil, which, queue.JobChange{RunNow: true})
+		wantInvalid(t, fmt.Sprintf("Edit of %+v", which), err, "Selection")
 	}
-	_, err := editor.Edit(t.Context(), nil, queue.Which{Queue: "q", Status: queue.StatusRunning}, queue.Change{RunNow: true})
-	wantInvalid(t, "Edit of what runs", err, "Which.Status")
-	_, err = editor.Edit(cancelled(t), nil, byID(j), queue.Change{Queue: "p"})
+	_, err := editor.Edit(t.Context(), nil, queue.Selection{Queue: "q", Status: queue.StatusRunning}, queue.JobChange{RunNow: true})
+	wantInvalid(t, "Edit of what runs", err, "Selection.Status")
+	_, err = editor.Edit(cancelled(t), nil, byID(j), queue.JobChange{Queue: "p"})
 	wantCanceled(t, "Edit", err)
 	claimOne(t, h)
 }
@@ -273,12 +273,12 @@ func testEditWakes(t *testing.T, h Harness) {
 	j := newJob()
 	one := func() {
 		enqueueLater(t, h, j)
-		edit(t, h, nil, byID(j), queue.Change{RunNow: true}, 1)
+		edit(t, h, nil, byID(j), queue.JobChange{RunNow: true}, 1)
 		claimOne(t, h)
 	}
 	d := listens(t, h, "w", []string{"q"}, one)
 	enqueueLater(t, h, j)
-	wantPrompt(t, h, d, "Edit", func() { edit(t, h, nil, byID(j), queue.Change{RunNow: true}, 1) })
+	wantPrompt(t, h, d, "Edit", func() { edit(t, h, nil, byID(j), queue.JobChange{RunNow: true}, 1) })
 }
 
 // enqueueLater enqueues j as a new job that is due in an hour.

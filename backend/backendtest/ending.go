@@ -11,18 +11,19 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// ending is Cancel or Delete. Both end the jobs that a Which chooses, so they have cases in common.
+// ending is Cancel or Delete. Both end the jobs that a Selection chooses, so they have cases in
+// common.
 type ending struct {
 	name     string
-	method   func(h Harness) func(ctx context.Context, db queue.DB, which queue.Which) (n int, err error)
+	method   func(h Harness) func(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error)
 	status   queue.Status // of a pending job after that, or "" if there is no such job any more
-	accepted queue.Status // a status that Which may have
+	accepted queue.Status // a status that the Selection may have
 	refused  queue.Status // and one that it may not have
 }
 
 var cancelling = ending{
 	name: "Cancel",
-	method: func(h Harness) func(context.Context, queue.DB, queue.Which) (int, error) {
+	method: func(h Harness) func(context.Context, queue.DB, queue.Selection) (int, error) {
 		canceller, _ := driver.As[driver.Canceller](h.Queue)
 		return canceller.Cancel
 	},
@@ -31,7 +32,7 @@ var cancelling = ending{
 
 var deleting = ending{
 	name: "Delete",
-	method: func(h Harness) func(context.Context, queue.DB, queue.Which) (int, error) {
+	method: func(h Harness) func(context.Context, queue.DB, queue.Selection) (int, error) {
 		deleter, _ := driver.As[driver.Deleter](h.Queue)
 		return deleter.Delete
 	},
@@ -39,7 +40,7 @@ var deleting = ending{
 }
 
 // run ends jobs and checks how many were chosen.
-func (e ending) run(t *testing.T, h Harness, db queue.DB, which queue.Which, want int) {
+func (e ending) run(t *testing.T, h Harness, db queue.DB, which queue.Selection, want int) {
 	t.Helper()
 	n, err := e.method(h)(t.Context(), db, which)
 	if err != nil || n != want {
@@ -59,19 +60,19 @@ func (e ending) wantEnded(t *testing.T, h Harness, when string, j *queue.Job) {
 
 func (e ending) testFields(t *testing.T, h Harness) {
 	for _, c := range []struct {
-		which queue.Which
+		which queue.Selection
 		want  []int
 	}{
-		{queue.Which{Queue: "p"}, []int{1, 3}},
-		{queue.Which{Kind: "l"}, []int{1}},
-		{queue.Which{Group: "g"}, []int{2, 3}},
-		{queue.Which{Key: "a"}, []int{0, 3}},
-		{queue.Which{Key: "a", Queue: "q"}, []int{0}},
-		{queue.Which{Group: "g", Kind: "k", Queue: "p"}, []int{3}},
-		{queue.Which{Queue: "q", Status: queue.StatusPending}, []int{0, 2}},
-		{queue.Which{Queue: "q", Status: e.accepted}, nil},
-		{queue.Which{Queue: "none"}, nil},
-		{queue.Which{IDs: []int64{0, -1, 1 << 60}}, nil},
+		{queue.Selection{Queue: "p"}, []int{1, 3}},
+		{queue.Selection{Kind: "l"}, []int{1}},
+		{queue.Selection{Group: "g"}, []int{2, 3}},
+		{queue.Selection{Key: "a"}, []int{0, 3}},
+		{queue.Selection{Key: "a", Queue: "q"}, []int{0}},
+		{queue.Selection{Group: "g", Kind: "k", Queue: "p"}, []int{3}},
+		{queue.Selection{Queue: "q", Status: queue.StatusPending}, []int{0, 2}},
+		{queue.Selection{Queue: "q", Status: e.accepted}, nil},
+		{queue.Selection{Queue: "none"}, nil},
+		{queue.Selection{IDs: []int64{0, -1, 1 << 60}}, nil},
 	} {
 		jobs := newJobs(4, nil)
 		jobs[1].Queue, jobs[1].Kind = "p", "l"
@@ -89,7 +90,7 @@ func (e ending) testFields(t *testing.T, h Harness) {
 			}
 		}
 		all := ids(jobs)
-		e.run(t, h, nil, queue.Which{IDs: append(all, all...)}, 4-len(c.want)) // each of them twice
+		e.run(t, h, nil, queue.Selection{IDs: append(all, all...)}, 4-len(c.want)) // each of them twice
 	}
 }
 
@@ -112,7 +113,7 @@ func (e ending) testBesideClaimTx(t *testing.T, h Harness) {
 		var n int
 		go func() {
 			var err error
-			n, err = e.method(h)(t.Context(), nil, queue.Which{Queue: "q", Status: queue.StatusPending})
+			n, err = e.method(h)(t.Context(), nil, queue.Selection{Queue: "q", Status: queue.StatusPending})
 			done <- err
 		}()
 		select {
@@ -136,17 +137,17 @@ func (e ending) testBad(t *testing.T, h Harness) {
 	enqueue(t, h, newJob())
 	for _, c := range []struct {
 		field string
-		which queue.Which
+		which queue.Selection
 	}{
-		{"Which", queue.Which{}},
-		{"Which", queue.Which{Status: e.accepted}},
-		{"Which", queue.Which{Status: queue.StatusPending}},
-		{"Which.IDs", queue.Which{IDs: []int64{}, Queue: "q"}},
-		{"Which.Status", queue.Which{Queue: "q", Status: e.refused}},
-		{"Queue", queue.Which{Queue: "\x00"}},
-		{"Kind", queue.Which{Kind: "\xff"}},
-		{"Which.Group", queue.Which{Group: "\x00"}},
-		{"Key", queue.Which{Key: "\xff"}},
+		{"Selection", queue.Selection{}},
+		{"Selection", queue.Selection{Status: e.accepted}},
+		{"Selection", queue.Selection{Status: queue.StatusPending}},
+		{"Selection.IDs", queue.Selection{IDs: []int64{}, Queue: "q"}},
+		{"Selection.Status", queue.Selection{Queue: "q", Status: e.refused}},
+		{"Queue", queue.Selection{Queue: "\x00"}},
+		{"Kind", queue.Selection{Kind: "\xff"}},
+		{"Selection.Group", queue.Selection{Group: "\x00"}},
+		{"Key", queue.Selection{Key: "\xff"}},
 	} {
 		n, err := e.method(h)(t.Context(), nil, c.which)
 		wantInvalid(t, fmt.Sprintf("%s(%+v)", e.name, c.which), err, c.field)
@@ -154,7 +155,7 @@ func (e ending) testBad(t *testing.T, h Harness) {
 			t.Errorf("%s(%+v): got %d, want 0", e.name, c.which, n)
 		}
 	}
-	_, err := e.method(h)(cancelled(t), nil, queue.Which{Queue: "q"})
+	_, err := e.method(h)(cancelled(t), nil, queue.Selection{Queue: "q"})
 	wantCanceled(t, e.name, err)
 	claimOne(t, h)
 }

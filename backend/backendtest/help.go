@@ -112,7 +112,7 @@ func settleIn(t *testing.T, h Harness, db queue.DB, outcomes ...queue.Outcome) {
 }
 
 // outcomes returns an outcome with the action for each of the jobs.
-func outcomes(action queue.Action, jobs ...*queue.Job) []queue.Outcome {
+func outcomes(action queue.OutcomeAction, jobs ...*queue.Job) []queue.Outcome {
 	all := make([]queue.Outcome, len(jobs))
 	for i, j := range jobs {
 		all[i] = queue.Outcome{Job: j, Action: action}

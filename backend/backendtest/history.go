@@ -166,7 +166,7 @@ func testHistoryOfRedrive(t *testing.T, h Harness) {
 	enqueue(t, h, j)
 	for i := range 3 {
 		fail(t, h, claimOne(t, h), fmt.Errorf("life %d", i))
-		redrive(t, h, queue.Which{IDs: []int64{j.ID}}, 1)
+		redrive(t, h, queue.Selection{IDs: []int64{j.ID}}, 1)
 	}
 	wantFailures(t, "after three redrives", history(t, h, j.ID), "1 0 life 0", "1 1 life 1", "1 2 life 2")
 	if rec, _ := lookUp(t, h, j.ID); rec.LastError != "" || rec.Attempt != 0 || rec.Redrives != 3 {

@@ -39,7 +39,7 @@ func failing(group string, n int) []*queue.Job {
 }
 
 // settleNext claims the next job of a group, which has to be job, and settles it with that action.
-func settleNext(t *testing.T, h Harness, when string, action queue.Action, job *queue.Job) {
+func settleNext(t *testing.T, h Harness, when string, action queue.OutcomeAction, job *queue.Job) {
 	t.Helper()
 	o := queue.Outcome{Job: wantNext(t, h, when, job)[0], Action: action, Err: errors.New("boom")}
 	settle(t, h, o)
@@ -64,7 +64,7 @@ func testHoldFailed(t *testing.T, h Harness) {
 	}
 	claimNone(t, h, "while the first job is held")
 	redrive(t, h, byID(a[0]), 0) // it is not dead
-	redrive(t, h, queue.Which{IDs: []int64{a[0].ID}, Status: queue.StatusHeld}, 1)
+	redrive(t, h, queue.Selection{IDs: []int64{a[0].ID}, Status: queue.StatusHeld}, 1)
 	again := wantNext(t, h, "after Redrive", a[0])
 	if again[0].Attempt != 1 || again[0].LastError != "" {
 		t.Errorf("claim after Redrive: got attempt %d, LastError %q; want 1, none", again[0].Attempt, again[0].LastError)
@@ -105,7 +105,7 @@ func testHoldCrashed(t *testing.T, h Harness) {
 		t.Errorf("record of a held job: got %+v, want 2 attempts and failures, no StartedAt, FinishedAt, Fence and Worker", r)
 	}
 	claimNone(t, h, "while the first job is held")
-	edit(t, h, nil, byID(a[0]), queue.Change{RunNow: true}, 1)
+	edit(t, h, nil, byID(a[0]), queue.JobChange{RunNow: true}, 1)
 	settle(t, h, queue.Outcome{Job: wantNext(t, h, "after an edit", a[0])[0]})
 	wantNext(t, h, "when it is completed", a[1])
 }
@@ -136,14 +136,14 @@ func testHoldRunNow(t *testing.T, h Harness) {
 	a := failing("a", 2)
 	enqueue(t, h, a...)
 	settleNext(t, h, "of a group", queue.Retry, a[0])
-	edit(t, h, nil, byID(a[0]), queue.Change{Delay: time.Hour}, 1)
+	edit(t, h, nil, byID(a[0]), queue.JobChange{Delay: time.Hour}, 1)
 	wantStatus(t, h, "after an edit without RunNow", a[0].ID, queue.StatusHeld)
 	for range 2 {
-		edit(t, h, nil, byID(a[0]), queue.Change{RunNow: true}, 1)
+		edit(t, h, nil, byID(a[0]), queue.JobChange{RunNow: true}, 1)
 		settleNext(t, h, "after an edit", queue.Retry, a[0])
 		wantStatus(t, h, "that has failed again", a[0].ID, queue.StatusHeld)
 	}
-	edit(t, h, nil, byID(a[0]), queue.Change{RunNow: true, MaxAttempts: 5}, 1)
+	edit(t, h, nil, byID(a[0]), queue.JobChange{RunNow: true, MaxAttempts: 5}, 1)
 	again := wantNext(t, h, "with more attempts", a[0])
 	if again[0].Attempt != 4 || again[0].LastError != "boom" {
 		t.Errorf("claim of the fourth run: got attempt %d, LastError %q; want 4, boom", again[0].Attempt, again[0].LastError)
@@ -162,10 +162,10 @@ func testHoldRedrive(t *testing.T, h Harness) {
 		enqueue(t, h, jobs...)
 	}
 	settle(t, h, outcomes(queue.Retry, wantNext(t, h, "of three groups", first...)...)...)
-	redrive(t, h, queue.Which{Queue: "q"}, 0)
-	redrive(t, h, queue.Which{Group: "b", Status: queue.StatusHeld}, 1)
+	redrive(t, h, queue.Selection{Queue: "q"}, 0)
+	redrive(t, h, queue.Selection{Group: "b", Status: queue.StatusHeld}, 1)
 	wantNext(t, h, "after Redrive of one group", first[1])
-	redrive(t, h, queue.Which{Queue: "q", Status: queue.StatusHeld}, 2)
+	redrive(t, h, queue.Selection{Queue: "q", Status: queue.StatusHeld}, 2)
 	wantNext(t, h, "after Redrive of all", first[0], first[2])
 }
 
@@ -178,7 +178,7 @@ func testHoldKey(t *testing.T, h Harness) {
 	settleNext(t, h, "of a group", queue.Dead, job)
 	enqueue(t, h, same)
 	wantDuplicate(t, "that a held job has", same, job)
-	redrive(t, h, queue.Which{Key: "x", Status: queue.StatusHeld}, 1)
+	redrive(t, h, queue.Selection{Key: "x", Status: queue.StatusHeld}, 1)
 	wantNext(t, h, "after Redrive", job)
 }
 
@@ -214,7 +214,7 @@ func testHoldChanged(t *testing.T, h Harness) {
 	wantStatus(t, h, "whose rule was set while it ran", a[1].ID, queue.StatusHeld)
 	setRules(t, h, queue.Rule{Queue: "q"})
 	claimNone(t, h, "while a job is held whose rule is removed")
-	redrive(t, h, queue.Which{Group: "a", Status: queue.StatusHeld}, 1)
+	redrive(t, h, queue.Selection{Group: "a", Status: queue.StatusHeld}, 1)
 	settleNext(t, h, "after Redrive", queue.Retry, a[1])
 	wantStatus(t, h, "after the rule was removed", a[1].ID, queue.StatusDead)
 	setRules(t, h, holdDead)
@@ -301,7 +301,7 @@ func testHoldLimited(t *testing.T, h Harness) {
 	}
 	settle(t, h, outcomes(queue.Dead, second...)...)
 	claimNone(t, h, "while both groups are blocked")
-	cancelJobs(t, h, queue.Which{Queue: "q", Status: queue.StatusHeld}, 2)
+	cancelJobs(t, h, queue.Selection{Queue: "q", Status: queue.StatusHeld}, 2)
 	wantNext(t, h, "after Cancel", a[1])
 }
 

@@ -300,15 +300,15 @@ func testBadOutcomes(t *testing.T, h Harness) {
 
 func testBadRedrive(t *testing.T, h Harness) {
 	redriver, _ := driver.As[driver.Redriver](h.Queue)
-	n, err := redriver.Redrive(t.Context(), nil, queue.Which{})
-	wantInvalid(t, "Redrive of nothing in particular", err, "Which")
+	n, err := redriver.Redrive(t.Context(), nil, queue.Selection{})
+	wantInvalid(t, "Redrive of nothing in particular", err, "Selection")
 	if n != 0 {
 		t.Errorf("Redrive of nothing in particular: got %d, want 0", n)
 	}
 	for _, text := range []string{"a\x00", "\xff"} {
-		_, err := redriver.Redrive(t.Context(), nil, queue.Which{Queue: text})
+		_, err := redriver.Redrive(t.Context(), nil, queue.Selection{Queue: text})
 		wantInvalid(t, fmt.Sprintf("Redrive of queue %q", text), err, "Queue")
-		_, err = redriver.Redrive(t.Context(), nil, queue.Which{Kind: text})
+		_, err = redriver.Redrive(t.Context(), nil, queue.Selection{Kind: text})
 		wantInvalid(t, fmt.Sprintf("Redrive of kind %q", text), err, "Kind")
 	}
 }

@@ -43,7 +43,7 @@ func testCounts(t *testing.T, h Harness) {
 	enqueue(t, h, later)
 	held := claim(t, h, request(2))
 	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Dead})
-	want := []queue.Count{
+	want := []queue.StatusCount{
 		{Queue: "p", Status: queue.StatusPending, Jobs: 2, Exact: true},
 		{Queue: "q", Status: queue.StatusDead, Jobs: 1, Exact: true},
 		{Queue: "q", Status: queue.StatusPending, Jobs: 3, Exact: true},
@@ -53,10 +53,10 @@ func testCounts(t *testing.T, h Harness) {
 	if err != nil {
 		t.Fatalf("Counts: %v", err)
 	}
-	if !slices.IsSortedFunc(got, func(a, b queue.Count) int { return cmp.Compare(a.Queue, b.Queue) }) {
+	if !slices.IsSortedFunc(got, func(a, b queue.StatusCount) int { return cmp.Compare(a.Queue, b.Queue) }) {
 		t.Errorf("Counts: got %+v, want them in the order of queues", got)
 	}
-	slices.SortFunc(got, func(a, b queue.Count) int {
+	slices.SortFunc(got, func(a, b queue.StatusCount) int {
 		return cmp.Compare(a.Queue+"\x00"+string(a.Status), b.Queue+"\x00"+string(b.Status))
 	})
 	if !slices.Equal(got, want) {
@@ -93,7 +93,7 @@ func testOneJob(t *testing.T, h Harness) {
 // testEndedJob: a completed job shows the worker that completed it. No other ended job has a
 // holder.
 func testEndedJob(t *testing.T, h Harness) {
-	for _, action := range []queue.Action{queue.Done, queue.Dead, queue.Retry, queue.Release} {
+	for _, action := range []queue.OutcomeAction{queue.Done, queue.Dead, queue.Retry, queue.Release} {
 		j := newJob()
 		enqueue(t, h, j)
 		held := claimOne(t, h)

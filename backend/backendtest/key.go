@@ -65,7 +65,7 @@ func testKeyHeld(t *testing.T, h Harness) {
 func testKeyHeldByRetry(t *testing.T, h Harness) {
 	first := keyed("a")
 	enqueue(t, h, first)
-	for _, action := range []queue.Action{queue.Retry, queue.Release} {
+	for _, action := range []queue.OutcomeAction{queue.Retry, queue.Release} {
 		settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: action})
 		again := keyed("a")
 		enqueue(t, h, again)
@@ -75,7 +75,7 @@ func testKeyHeldByRetry(t *testing.T, h Harness) {
 
 func testKeyFreed(t *testing.T, h Harness) {
 	j := keyed("a")
-	for _, action := range []queue.Action{queue.Done, queue.Dead, queue.Done} {
+	for _, action := range []queue.OutcomeAction{queue.Done, queue.Dead, queue.Done} {
 		old := j.ID
 		enqueue(t, h, j) // the same job again: Duplicate and ID are filled in anew
 		wantWritten(t, "that is free", j)

@@ -159,7 +159,7 @@ func testLeaseRecord(t *testing.T, h Harness) {
 		t.Errorf("record after Extend: got %+v, want LockedAt not before %v, attempt 1, fence %d",
 			extended, claimed.LockedAt, job.Fence)
 	}
-	for _, action := range []queue.Action{queue.Release, queue.Retry, queue.Dead} {
+	for _, action := range []queue.OutcomeAction{queue.Release, queue.Retry, queue.Dead} {
 		settle(t, h, queue.Outcome{Job: job, Action: action})
 		lookUp(t, h, job.ID) // which must have no lease
 		if action != queue.Dead {

@@ -209,6 +209,6 @@ func claimedBefore(a, b *queue.Record) bool {
 }
 
 // chosen reports whether which chooses the dead job.
-func chosen(which queue.Which, r *queue.Record) bool {
+func chosen(which queue.Selection, r *queue.Record) bool {
 	return r.Status == queue.StatusDead && which.Matches(r)
 }

@@ -217,7 +217,7 @@ func (m *model) settle(rt *rapid.T, db queue.DB) {
 	for i, j := range some {
 		batch[i] = queue.Outcome{
 			Job: j, Err: errOf(rt),
-			Action: rapid.SampledFrom([]queue.Action{queue.Done, queue.Retry, queue.Dead, queue.Release}).Draw(rt, "action"),
+			Action: rapid.SampledFrom([]queue.OutcomeAction{queue.Done, queue.Retry, queue.Dead, queue.Release}).Draw(rt, "action"),
 			Delay:  rapid.SampledFrom([]time.Duration{0, 0, -time.Hour, time.Hour}).Draw(rt, "delay"),
 		}
 	}

@@ -27,10 +27,10 @@ func (m *model) redrive(rt *rapid.T) {
 	}
 	slices.SortFunc(dead, func(a, b *modelJob) int { return cmp.Compare(a.ID, b.ID) })
 	one := rapid.SampledFrom(dead).Draw(rt, "dead")
-	which := queue.Which{IDs: []int64{one.ID}}
+	which := queue.Selection{IDs: []int64{one.ID}}
 	inspector, canLook := driver.As[driver.Inspector](m.h.Queue)
 	if canLook && rapid.Bool().Draw(rt, "all of its queue") {
-		which = queue.Which{Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind")}
+		which = queue.Selection{Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind")}
 	}
 	want := m.redrivable(dead, which)
 	n, err := redriver.Redrive(m.ctx, nil, which)
@@ -62,7 +62,7 @@ func rivals(j *modelJob) string {
 
 // redrivable counts the chosen dead jobs by free key, and counts each job without a key by itself.
 // Of the jobs with one key, one will be redriven.
-func (m *model) redrivable(dead []*modelJob, which queue.Which) map[string]int {
+func (m *model) redrivable(dead []*modelJob, which queue.Selection) map[string]int {
 	groups := make(map[string]int)
 	for _, j := range dead {
 		if chosen(which, &j.Record) && m.live(j.Queue, j.Key) == nil {
@@ -81,9 +81,9 @@ func (m *model) remove(rt *rapid.T, db queue.DB) {
 		return
 	}
 	one := rapid.SampledFrom(all).Draw(rt, "job")
-	which := queue.Which{IDs: []int64{one.ID}}
+	which := queue.Selection{IDs: []int64{one.ID}}
 	if rapid.Bool().Draw(rt, "all of its queue") {
-		which = queue.Which{
+		which = queue.Selection{
 			Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind"),
 			Status: rapid.SampledFrom([]queue.Status{queue.StatusPending, queue.StatusDead}).Draw(rt, "status"),
 		}

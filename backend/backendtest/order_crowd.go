@@ -109,7 +109,7 @@ func testOrderClaimers(t *testing.T, h Harness) {
 				batch := outcomes(queue.Done, claimed...)
 				for i, j := range claimed {
 					l.start(t, j)
-					batch[i].Action = []queue.Action{queue.Done, queue.Dead, queue.Release, queue.Retry}[max(0, rand.IntN(8)-4)]
+					batch[i].Action = []queue.OutcomeAction{queue.Done, queue.Dead, queue.Release, queue.Retry}[max(0, rand.IntN(8)-4)]
 				}
 				for _, o := range batch {
 					hasEnded := o.Action == queue.Done || o.Action == queue.Dead || o.Action == queue.Retry && o.Job.Attempt == o.Job.MaxAttempts

@@ -31,7 +31,7 @@ func kill(t *testing.T, h Harness, jobs ...*queue.Job) {
 }
 
 // redrive redrives and checks how many jobs were redriven.
-func redrive(t *testing.T, h Harness, which queue.Which, want int) {
+func redrive(t *testing.T, h Harness, which queue.Selection, want int) {
 	t.Helper()
 	redriver, _ := driver.As[driver.Redriver](h.Queue)
 	n, err := redriver.Redrive(t.Context(), nil, which)
@@ -43,7 +43,7 @@ func redrive(t *testing.T, h Harness, which queue.Which, want int) {
 func testRedriveOne(t *testing.T, h Harness) {
 	jobs := newJobs(2, func(_ int, j *queue.Job) { j.MaxAttempts = 2 })
 	kill(t, h, jobs...)
-	redrive(t, h, queue.Which{IDs: []int64{jobs[1].ID}}, 1)
+	redrive(t, h, queue.Selection{IDs: []int64{jobs[1].ID}}, 1)
 	wantStatus(t, h, "after Redrive", jobs[1].ID, queue.StatusPending)
 	got := claimOne(t, h)
 	wantIDs(t, "claim after Redrive of one", []*queue.Job{got}, jobs[1:])
@@ -59,10 +59,10 @@ func testRedriveOnlyDead(t *testing.T, h Harness) {
 	held := claim(t, h, request(2))
 	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Done})
 	for _, j := range jobs {
-		redrive(t, h, queue.Which{IDs: []int64{j.ID}}, 0)
+		redrive(t, h, queue.Selection{IDs: []int64{j.ID}}, 0)
 	}
-	redrive(t, h, queue.Which{IDs: []int64{jobs[2].ID + 1_000_000}}, 0)
-	redrive(t, h, queue.Which{Queue: "q"}, 0)
+	redrive(t, h, queue.Selection{IDs: []int64{jobs[2].ID + 1_000_000}}, 0)
+	redrive(t, h, queue.Selection{Queue: "q"}, 0)
 	wantHeld(t, h, "after Redrive", held[1])
 	wantIDs(t, "claim after Redrive of what is not dead", claimAll(t, h, 1), jobs[2:])
 }
@@ -72,27 +72,27 @@ func testRedriveMany(t *testing.T, h Harness) {
 		j.Queue, j.Kind = []string{"q", "p"}[i%2], []string{"k", "l", "m"}[i%3]
 	})
 	kill(t, h, jobs...)
-	redrive(t, h, queue.Which{Queue: "none"}, 0)
-	redrive(t, h, queue.Which{IDs: []int64{jobs[0].ID}, Queue: "p"}, 0)
-	redrive(t, h, queue.Which{IDs: []int64{jobs[0].ID}, Kind: "l"}, 0)
-	redrive(t, h, queue.Which{Queue: "q", Kind: "m"}, 1) // 2
+	redrive(t, h, queue.Selection{Queue: "none"}, 0)
+	redrive(t, h, queue.Selection{IDs: []int64{jobs[0].ID}, Queue: "p"}, 0)
+	redrive(t, h, queue.Selection{IDs: []int64{jobs[0].ID}, Kind: "l"}, 0)
+	redrive(t, h, queue.Selection{Queue: "q", Kind: "m"}, 1) // 2
 	wantIDs(t, "claim after Redrive of a queue's kind", claimAll(t, h, 1), jobs[2:3])
-	redrive(t, h, queue.Which{Kind: "l"}, 2) // 1 and 4
+	redrive(t, h, queue.Selection{Kind: "l"}, 2) // 1 and 4
 	wantIDs(t, "claim after Redrive of a kind", claimAll(t, h, 1), jobs[4:5])
-	redrive(t, h, queue.Which{Queue: "q"}, 1) // 0
+	redrive(t, h, queue.Selection{Queue: "q"}, 1) // 0
 	wantIDs(t, "claim after Redrive of a queue", claimAll(t, h, 1), jobs[:1])
-	redrive(t, h, queue.Which{Queue: "q"}, 0)
+	redrive(t, h, queue.Selection{Queue: "q"}, 0)
 }
 
 func testRedriveKeyTaken(t *testing.T, h Harness) {
 	dead, live := keyed("a"), keyed("a")
 	kill(t, h, dead, newJob())
 	enqueue(t, h, live)
-	redrive(t, h, queue.Which{IDs: []int64{dead.ID}}, 0)
-	redrive(t, h, queue.Which{Queue: "q"}, 1)
+	redrive(t, h, queue.Selection{IDs: []int64{dead.ID}}, 0)
+	redrive(t, h, queue.Selection{Queue: "q"}, 1)
 	wantStatus(t, h, "whose key is taken", dead.ID, queue.StatusDead)
 	settle(t, h, outcomes(queue.Done, claimAll(t, h, 2)...)...)
-	redrive(t, h, queue.Which{IDs: []int64{dead.ID}}, 1)
+	redrive(t, h, queue.Selection{IDs: []int64{dead.ID}}, 1)
 	again := keyed("a")
 	enqueue(t, h, again)
 	wantDuplicate(t, "that a redriven job holds again", again, dead)
@@ -103,7 +103,7 @@ func testRedriveSameKey(t *testing.T, h Harness) {
 		kill(t, h, keyed("a"))
 	}
 	kill(t, h, keyed("b"))
-	redrive(t, h, queue.Which{Kind: "k"}, 2)
+	redrive(t, h, queue.Selection{Kind: "k"}, 2)
 	if got := claimAll(t, h, 2); got[0].Key == got[1].Key {
 		t.Errorf("keys of the jobs that are live after Redrive: got %q twice, want a and b", got[0].Key)
 	}
@@ -112,6 +112,6 @@ func testRedriveSameKey(t *testing.T, h Harness) {
 func testRedriveAll(t *testing.T, h Harness) {
 	jobs := newJobs(1500, nil)
 	kill(t, h, jobs...)
-	redrive(t, h, queue.Which{Queue: "q"}, len(jobs))
+	redrive(t, h, queue.Selection{Queue: "q"}, len(jobs))
 	wantSameIDs(t, "claim after Redrive of all", claimAll(t, h, len(jobs)), jobs)
 }

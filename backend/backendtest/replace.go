@@ -136,7 +136,7 @@ func testReplaceRunning(t *testing.T, h Harness) {
 
 // testReplaceUnended: a job that has given its key up runs again if it has to, without its key.
 func testReplaceUnended(t *testing.T, h Harness) {
-	for _, action := range []queue.Action{queue.Retry, queue.Release} {
+	for _, action := range []queue.OutcomeAction{queue.Retry, queue.Release} {
 		first, second, third := keyed("a"), replacing("a"), replacing("a")
 		enqueue(t, h, first)
 		held := claimOne(t, h)
@@ -156,7 +156,7 @@ func testReplaceUnended(t *testing.T, h Harness) {
 }
 
 func testReplaceEnded(t *testing.T, h Harness) {
-	for _, action := range []queue.Action{queue.Done, queue.Dead} {
+	for _, action := range []queue.OutcomeAction{queue.Done, queue.Dead} {
 		j := replacing("a")
 		enqueue(t, h, j)
 		wantNew(t, "that is free", j)
@@ -174,7 +174,7 @@ func testReplaceRedriven(t *testing.T, h Harness) {
 	enqueue(t, h, second)
 	settle(t, h, queue.Outcome{Job: held, Action: queue.Dead})
 	redriver, _ := driver.As[driver.Redriver](h.Queue)
-	if n, err := redriver.Redrive(t.Context(), nil, queue.Which{IDs: []int64{first.ID}}); n != 1 || err != nil {
+	if n, err := redriver.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{first.ID}}); n != 1 || err != nil {
 		t.Fatalf("Redrive: %d jobs, error %v; want 1", n, err)
 	}
 	wantSameIDs(t, "claim", claimAll(t, h, 2), []*queue.Job{first, second})

@@ -102,7 +102,7 @@ func (r *replaceRace) work(t *testing.T) int {
 		var n int
 		_ = json.Unmarshal(j.Payload, &n)
 		r.ran[n]++
-		outcomes[i] = queue.Outcome{Job: j, Action: []queue.Action{queue.Done, queue.Done, queue.Retry, queue.Release}[rand.IntN(4)]}
+		outcomes[i] = queue.Outcome{Job: j, Action: []queue.OutcomeAction{queue.Done, queue.Done, queue.Retry, queue.Release}[rand.IntN(4)]}
 	}
 	r.mu.Unlock()
 	r.settle(ctx, t, outcomes)

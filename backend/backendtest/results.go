@@ -197,7 +197,7 @@ func testOutputAgain(t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 	settle(t, h, queue.Outcome{Job: held, Action: queue.Dead})
-	redrive(t, h, queue.Which{IDs: []int64{j.ID}}, 1)
+	redrive(t, h, queue.Selection{IDs: []int64{j.ID}}, 1)
 	settle(t, h, queue.Outcome{Job: claimOne(t, h), Output: json.RawMessage(`2`)})
 	wantOutput(t, h, "of a second life", j.ID, "2")
 }

@@ -187,7 +187,7 @@ func testFireCrash(t *testing.T, h Harness) {
 func testMissed(t *testing.T, h Harness) {
 	const absence = 3 * time.Hour
 	for _, c := range []struct {
-		missed queue.Missed
+		missed queue.MissedPolicy
 		grace  time.Duration
 		back   []time.Duration // the wanted ticks, before the next one
 	}{

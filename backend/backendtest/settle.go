@@ -69,7 +69,7 @@ func testMixedOutcomes(t *testing.T, h Harness) {
 func testRetryDelay(t *testing.T, h Harness)   { testSettleDelay(t, h, queue.Retry) }
 func testReleaseDelay(t *testing.T, h Harness) { testSettleDelay(t, h, queue.Release) }
 
-func testSettleDelay(t *testing.T, h Harness, action queue.Action) {
+func testSettleDelay(t *testing.T, h Harness, action queue.OutcomeAction) {
 	const delay = 150 * time.Millisecond
 	jobs := newJobs(3, nil)
 	enqueue(t, h, jobs...)
@@ -279,7 +279,7 @@ func testLargeBatch(t *testing.T, h Harness) {
 	wantHeld(t, h, "of 10,000 jobs", held...)
 	var batch []queue.Outcome
 	for i, j := range held {
-		batch = append(batch, queue.Outcome{Job: j, Action: queue.Action(i % 4), Delay: time.Hour, Err: errors.New("boom")})
+		batch = append(batch, queue.Outcome{Job: j, Action: queue.OutcomeAction(i % 4), Delay: time.Hour, Err: errors.New("boom")})
 	}
 	settle(t, h, batch...)
 	lost, err := h.Queue.Settle(t.Context(), nil, batch...)

@@ -33,7 +33,7 @@ var holderOperations = []holderOperation{
 	settling(queue.Done), settling(queue.Retry), settling(queue.Dead), settling(queue.Release),
 }
 
-func settling(action queue.Action) holderOperation {
+func settling(action queue.OutcomeAction) holderOperation {
 	return holderOperation{fmt.Sprintf("Settle %v", action),
 		func(ctx context.Context, h Harness, jobs ...*queue.Job) ([]*queue.Job, error) {
 			batch := outcomes(action, jobs...)

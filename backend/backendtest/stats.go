@@ -310,7 +310,7 @@ func statsHandler(h Harness) queue.Handler {
 			return queue.Snooze(time.Hour)
 		case "settles":
 			_, err := h.Queue.Settle(ctx, nil, queue.Outcome{Job: job})
-			return errors.Join(queue.Settled, err)
+			return errors.Join(queue.ErrSettled, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 		return nil

@@ -41,8 +41,8 @@ type Harness struct {
 	OneWriter bool
 	// Partitioned says that queues are in partitions that draw IDs by their clocks. The IDs of jobs
 	// that are enqueued one after the other rise; those of one call rise within each queue, but not
-	// from one queue to another. Edit moves a job only to queues of its partition, and only if Which
-	// has IDs or a Queue.
+	// from one queue to another. Edit moves a job only to queues of its partition, and only if the
+	// Selection has IDs or a Queue.
 	Partitioned bool
 	// Spread says that each queue is in several partitions, by the Key of a job, by its Group if it is
 	// ordered, or else by turns. Claims keep the order within a partition only, and an ordered job has

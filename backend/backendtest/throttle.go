@@ -143,7 +143,7 @@ func testThrottledHandler(t *testing.T, h Harness) {
 		defer mu.Unlock()
 		if turnedAway.IsZero() {
 			turnedAway = time.Now()
-			return fmt.Errorf("wrapped: %w", queue.Throttled(d, errors.New("429")))
+			return fmt.Errorf("wrapped: %w", queue.Throttle(d, errors.New("429")))
 		}
 		if since := time.Since(turnedAway); since < d || j.Attempt != 1 {
 			t.Errorf("attempt %d of a job %v after a throttle of %v", j.Attempt, since, d)

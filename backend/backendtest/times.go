@@ -37,7 +37,7 @@ func wantTimes(t *testing.T, when string, rec queue.Record, started, finished bo
 // testTimesOfRun: a heartbeat moves LockedAt and leaves StartedAt, and the end of a job keeps it.
 func testTimesOfRun(t *testing.T, h Harness) {
 	for _, c := range []struct {
-		action queue.Action
+		action queue.OutcomeAction
 		ends   bool
 	}{{queue.Done, true}, {queue.Dead, true}, {queue.Retry, false}, {queue.Release, false}} {
 		j := newJob()
@@ -114,7 +114,7 @@ func testTimesInTx(t *testing.T, h Harness) {
 	claimer, _ := driver.As[driver.TxClaimer](h.Queue)
 	for _, c := range []struct {
 		settle bool
-		action queue.Action
+		action queue.OutcomeAction
 		ends   bool
 	}{{false, 0, true}, {true, queue.Done, true}, {true, queue.Dead, true}, {true, queue.Retry, false}} {
 		j := newJob()
@@ -275,7 +275,7 @@ func testTimesOfRedrives(t *testing.T, h Harness) {
 		if dead.Redrives != n-1 || !dead.RedrivenAt.Equal(last.RedrivenAt) {
 			t.Errorf("record before redrive %d: got %d of them, the last at %v; want the last at %v", n, dead.Redrives, dead.RedrivenAt, last.RedrivenAt)
 		}
-		redrive(t, h, queue.Which{IDs: []int64{j.ID}}, 1)
+		redrive(t, h, queue.Selection{IDs: []int64{j.ID}}, 1)
 		last, _ = lookUp(t, h, j.ID)
 		if last.Redrives != n || last.RedrivenAt.Before(dead.FinishedAt) {
 			t.Errorf("record after redrive %d: got %d of them, the last at %v; want it after %v", n, last.Redrives, last.RedrivenAt, dead.FinishedAt)

@@ -115,7 +115,7 @@ func testSettleRollsBack(t *testing.T, h Harness) {
 	tx := begin(t, h)
 	var batch []queue.Outcome
 	for i, j := range held {
-		batch = append(batch, queue.Outcome{Job: j, Action: queue.Action(i), Err: errors.New("boom")})
+		batch = append(batch, queue.Outcome{Job: j, Action: queue.OutcomeAction(i), Err: errors.New("boom")})
 	}
 	settleIn(t, h, tx, batch...)
 	rollback(t, tx)

@@ -189,7 +189,7 @@ func testWakeUpByRedrive(t *testing.T, h Harness) {
 		if len(dead) == 0 {
 			t.Fatal("1,000 jobs were redriven before the first wake-up")
 		}
-		which := queue.Which{IDs: []int64{dead[0].ID}}
+		which := queue.Selection{IDs: []int64{dead[0].ID}}
 		dead = dead[1:]
 		if n, err := redriver.Redrive(t.Context(), nil, which); err != nil || n != 1 {
 			t.Fatalf("Redrive: %d, %v; want 1", n, err)

@@ -29,7 +29,7 @@ func heldBy(t *testing.T, h Harness, worker string, n int, lease time.Duration) 
 // job is due.
 func testWakeUpBySettle(t *testing.T, h Harness) {
 	d := listens(t, h, "w", []string{"q"}, func() { enqueue(t, h, newJob()) })
-	for _, action := range []queue.Action{queue.Retry, queue.Release} {
+	for _, action := range []queue.OutcomeAction{queue.Retry, queue.Release} {
 		for _, delay := range []time.Duration{time.Hour, 0} {
 			held := heldBy(t, h, "other", tries, longLease)
 			what := fmt.Sprintf("%v after %v", action, delay)
@@ -150,7 +150,7 @@ func reclaimOne(t *testing.T, h Harness) {
 func redriveOne(t *testing.T, h Harness, id int64) {
 	t.Helper()
 	redriver, _ := driver.As[driver.Redriver](h.Queue)
-	if n, err := redriver.Redrive(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
+	if n, err := redriver.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{id}}); err != nil || n != 1 {
 		t.Fatalf("Redrive of a dead job: got %d, error %v", n, err)
 	}
 }

@@ -35,7 +35,7 @@ func TestHandleManyInTx(t *testing.T) {
 			}
 			var failed atomic.Bool
 			mux := queue.NewMux()
-			greeting.HandleMany(mux, queue.Many{}, func(ctx context.Context, jobs []*queue.Job, texts []string) []error {
+			greeting.HandleMany(mux, queue.BatchOptions{}, func(ctx context.Context, jobs []*queue.Job, texts []string) []error {
 				answers := make([]error, len(jobs))
 				err := inTx(ctx, d.DB, func(tx *sql.Tx) error {
 					outcomes := make([]queue.Outcome, len(jobs))
@@ -43,7 +43,7 @@ func TestHandleManyInTx(t *testing.T) {
 						if _, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO effects (job) VALUES (%d)`, job.ID)); err != nil {
 							return err
 						}
-						outcomes[i], answers[i] = queue.Outcome{Job: job}, queue.Settled
+						outcomes[i], answers[i] = queue.Outcome{Job: job}, queue.ErrSettled
 					}
 					if lost, err := d.Queue.Settle(ctx, tx, outcomes...); err != nil || len(lost) > 0 {
 						return errors.Join(err, fmt.Errorf("lost %d", len(lost)))

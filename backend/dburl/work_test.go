@@ -133,7 +133,7 @@ func TestRetention(t *testing.T) {
 }
 
 // end claims as many jobs as there are actions, and settles them so.
-func end(t *testing.T, d *dburl.Database, actions ...queue.Action) {
+func end(t *testing.T, d *dburl.Database, actions ...queue.OutcomeAction) {
 	t.Helper()
 	jobs, err := d.Queue.Claim(t.Context(), queue.ClaimRequest{
 		Queues: []string{queue.DefaultQueue}, Limit: len(actions), Lease: time.Minute, Worker: "test",

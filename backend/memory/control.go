@@ -12,7 +12,7 @@ import (
 
 // chosen returns the rows that which chooses, as tx sees them, in the order of their IDs. If
 // another transaction has locked one of them, it returns that transaction as busy.
-func (q *Queue) chosen(tx *memTx, which queue.Which, statuses ...queue.Status) (rows []*row, busy *memTx) {
+func (q *Queue) chosen(tx *memTx, which queue.Selection, statuses ...queue.Status) (rows []*row, busy *memTx) {
 	statuses = which.Of(statuses...)
 	for _, r := range q.rows {
 		rec := r.visibleTo(tx)
@@ -29,7 +29,7 @@ func (q *Queue) chosen(tx *memTx, which queue.Which, statuses ...queue.Status) (
 }
 
 // Cancel implements [driver.Canceller]. It changes all jobs at once.
-func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
 		return 0, failed("cancel", err)
 	}
@@ -63,7 +63,7 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n i
 
 // Redrive implements [driver.Redriver]. It changes all jobs at once. Of jobs with the same key it
 // redrives the oldest.
-func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, failed("redrive", err)
 	}
@@ -78,7 +78,7 @@ func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n 
 }
 
 // Edit implements [driver.Editor]. It changes all jobs at once.
-func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
+func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
 	if err := cmp.Or(which.Check(statuses...), c.Check(q.opts.MaxPayload)); err != nil {
 		return 0, failed("edit", err)
@@ -90,7 +90,7 @@ func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queu
 }
 
 // Delete implements [driver.Deleter]. It deletes all jobs at once.
-func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(deletable...); err != nil {
 		return 0, failed("delete", err)
 	}
@@ -123,7 +123,7 @@ var deletable = []queue.Status{
 }
 
 // edited returns the job after the change.
-func edited(rec queue.Record, c queue.Change, at time.Time) queue.Record {
+func edited(rec queue.Record, c queue.JobChange, at time.Time) queue.Record {
 	switch {
 	case c.RunNow:
 		rec.Status, rec.ScheduledAt = queue.StatusPending, at
@@ -146,7 +146,7 @@ func edited(rec queue.Record, c queue.Change, at time.Time) queue.Record {
 
 // changeJobs makes of each chosen job what to returns, unless another live job has the key that the
 // job would then hold. It returns how many jobs it has changed.
-func (q *Queue) changeJobs(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, to func(queue.Record) queue.Record) (n int, err error) {
+func (q *Queue) changeJobs(ctx context.Context, operation string, db queue.DB, which queue.Selection, statuses []queue.Status, to func(queue.Record) queue.Record) (n int, err error) {
 	tx, err := txOf(db)
 	if err != nil {
 		return 0, failed(operation, err)

@@ -130,7 +130,7 @@ func settleItself(ctx context.Context, q *memory.Queue, j *queue.Job) error {
 	if _, err := q.Settle(ctx, tx, queue.Outcome{Job: j, Action: queue.Done}); err != nil {
 		return err
 	}
-	return errors.Join(tx.Commit(), queue.Settled)
+	return errors.Join(tx.Commit(), queue.ErrSettled)
 }
 
 func TestDrainOfMux(t *testing.T) {

@@ -73,7 +73,7 @@ func (q *Queue) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 }
 
 // Runs implements [driver.Fleet].
-func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver.Run, error) {
+func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver.RunningJob, error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, failed(operation, err)
@@ -84,11 +84,11 @@ func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := now()
-	var all []driver.Run
+	var all []driver.RunningJob
 	for _, row := range q.running {
 		r := &row.committed
 		if r.Status == queue.StatusRunning && (len(workers) == 0 || slices.Contains(workers, r.Worker)) {
-			all = append(all, driver.Run{
+			all = append(all, driver.RunningJob{
 				Worker: r.Worker, ID: r.ID, Queue: r.Queue, Kind: r.Kind, Attempt: r.Attempt, Since: r.StartedAt, Took: at.Sub(r.StartedAt),
 			})
 		}

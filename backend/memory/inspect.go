@@ -21,7 +21,7 @@ func (q *Queue) Check(ctx context.Context) error {
 }
 
 // Counts implements [driver.Inspector]. All its counts are exact.
-func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
+func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("count", err)
 	}
@@ -37,11 +37,11 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 			n[group{r.committed.Queue, r.committed.Status}]++
 		}
 	}
-	counts := make([]queue.Count, 0, len(n))
+	counts := make([]queue.StatusCount, 0, len(n))
 	for g, jobs := range n {
-		counts = append(counts, queue.Count{Queue: g.queue, Status: g.status, Jobs: jobs, Exact: true})
+		counts = append(counts, queue.StatusCount{Queue: g.queue, Status: g.status, Jobs: jobs, Exact: true})
 	}
-	slices.SortFunc(counts, func(a, b queue.Count) int {
+	slices.SortFunc(counts, func(a, b queue.StatusCount) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
 	})
 	return counts, nil

@@ -82,7 +82,7 @@ func TestRetention(t *testing.T) {
 		prune(t, q, "before 7 days", 0, false)
 		time.Sleep(time.Nanosecond)
 		prune(t, q, "after 7 days", 1, false)
-		if n, err := q.Redrive(t.Context(), nil, queue.Which{Kind: "dead"}); n != 1 || err != nil {
+		if n, err := q.Redrive(t.Context(), nil, queue.Selection{Kind: "dead"}); n != 1 || err != nil {
 			t.Fatalf("Redrive: got %d, error %v; want 1", n, err)
 		}
 		time.Sleep(30 * day)

@@ -37,7 +37,7 @@ func BenchmarkCancelRunning(b *testing.B) {
 		enqueue(b, q, &queue.Job{Kind: "test"})
 		id := <-began
 		start := time.Now()
-		if n, err := q.Cancel(b.Context(), nil, queue.Which{IDs: []int64{id}}); n != 1 || err != nil {
+		if n, err := q.Cancel(b.Context(), nil, queue.Selection{IDs: []int64{id}}); n != 1 || err != nil {
 			b.Fatalf("Cancel: %d, %v", n, err)
 		}
 		took = append(took, (<-ended).Sub(start))
@@ -111,7 +111,7 @@ func cancelBesideClaims(b *testing.B, rule queue.Rule) {
 	}()
 	time.Sleep(time.Second)
 	begun := time.Now()
-	if n, err := q.Cancel(b.Context(), nil, queue.Which{Kind: "flood"}); n != flood || err != nil {
+	if n, err := q.Cancel(b.Context(), nil, queue.Selection{Kind: "flood"}); n != flood || err != nil {
 		b.Fatalf("Cancel: %d, %v", n, err)
 	}
 	b.ReportMetric(float64(time.Since(begun).Milliseconds()), "ms/cancel")

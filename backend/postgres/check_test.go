@@ -68,7 +68,7 @@ func wantRoles(t *testing.T, q *postgres.Backend) {
 	t.Helper()
 	ctx := t.Context()
 	_, counting := q.Counts(ctx)
-	_, cancelling := q.Cancel(ctx, nil, queue.Which{IDs: []int64{1}})
+	_, cancelling := q.Cancel(ctx, nil, queue.Selection{IDs: []int64{1}})
 	_, _, reading := q.Result(ctx, 1)
 	for role, errs := range map[string][]error{
 		"errand_enqueuer": {q.Enqueue(ctx, nil, jobs(1)...)},

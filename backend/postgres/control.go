@@ -27,7 +27,7 @@ type lockingChange struct{ many, one string }
 // be changed one at a time, at the end. So it never holds one key while it waits for another. Jobs
 // that the database refuses to change are named in the error; on the backend's own handle all
 // others are changed.
-func (b *Backend) change(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, statement lockingChange, args ...any) (n int, err error) {
+func (b *Backend) change(ctx context.Context, operation string, db queue.DB, which queue.Selection, statuses []queue.Status, statement lockingChange, args ...any) (n int, err error) {
 	filter := []any{sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), sqlkit.OrNull(which.Group), sqlkit.OrNull(which.Key), statusArray(statuses)}
 	many, one := append(slices.Clone(filter), false), append(slices.Clone(filter), true)
 	many, one = append(many, args...), append(one, args...)
@@ -76,7 +76,7 @@ func (b *Backend) changeOthers(ctx context.Context, operation string, db queue.D
 
 // chosen calls do with the ids of the chosen jobs, in ascending order: those of statuses with an
 // index first.
-func (b *Backend) chosen(ctx context.Context, operation string, db queue.DB, which queue.Which, statuses []queue.Status, filter []any, do func(ids []int64) error) error {
+func (b *Backend) chosen(ctx context.Context, operation string, db queue.DB, which queue.Selection, statuses []queue.Status, filter []any, do func(ids []int64) error) error {
 	if which.IDs != nil {
 		ids := slices.Clone(which.IDs)
 		slices.Sort(ids)
@@ -171,7 +171,7 @@ func statusArray(statuses []queue.Status) string {
 }
 
 // Cancel implements [driver.Canceller] with sql/choose.sql and sql/cancel.sql.
-func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
 	if err := which.Check(statuses...); err != nil {
 		return 0, fmt.Errorf("postgres: cancel: %w", err)
@@ -180,7 +180,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n
 }
 
 // Redrive implements [driver.Redriver] with sql/choose.sql and sql/redrive.sql.
-func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, fmt.Errorf("postgres: redrive: %w", err)
 	}
@@ -188,7 +188,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (
 }
 
 // Edit implements [driver.Editor] with sql/choose.sql and sql/edit.sql.
-func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
+func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
 	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
 		return 0, fmt.Errorf("postgres: edit: %w", err)
@@ -206,7 +206,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c qu
 }
 
 // Delete implements [driver.Deleter] with sql/choose.sql, sql/choose_ended.sql and sql/delete.sql.
-func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	statuses := []queue.Status{
 		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
 	}

@@ -35,11 +35,11 @@ func TestDeleteCompleted(t *testing.T) {
 		}
 	}()
 	began := time.Now()
-	n, err := q.Delete(t.Context(), nil, queue.Which{Kind: "rare", Status: queue.StatusCompleted})
+	n, err := q.Delete(t.Context(), nil, queue.Selection{Kind: "rare", Status: queue.StatusCompleted})
 	if err != nil || n != 5 {
 		t.Errorf("Delete of completed jobs: got %d, error %v; want 5", n, err)
 	}
-	n, err = q.Delete(t.Context(), nil, queue.Which{Kind: "rare"})
+	n, err = q.Delete(t.Context(), nil, queue.Selection{Kind: "rare"})
 	if err != nil || n != 2 {
 		t.Errorf("Delete of the others: got %d, error %v; want 2", n, err)
 	}

@@ -99,7 +99,7 @@ func (b *Backend) Workers(ctx context.Context) (all []driver.WorkerRecord, err e
 }
 
 // Runs implements [driver.Fleet] with sql/runs.sql.
-func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []driver.Run, err error) {
+func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []driver.RunningJob, err error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
@@ -111,7 +111,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 	err = b.run(ctx, operation, nil, func(db queue.DB) error {
 		all = nil
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var r driver.Run
+			var r driver.RunningJob
 			var took int64
 			err := rows.Scan(&r.Worker, &r.ID, &r.Queue, &r.Kind, &r.Attempt, &r.Since, &took)
 			r.Took = sqlkit.Duration(max(took, 0))

@@ -79,7 +79,7 @@ func (l life) look(want int) {
 		l.Errorf("%q: Sleep: %v", l.s, err)
 	}
 	counts, err := l.q.Counts(l.Context())
-	if err != nil || len(counts) != 1 || counts[0] != (queue.Count{Queue: l.name(), Status: queue.StatusPending, Jobs: int64(want), Exact: true}) {
+	if err != nil || len(counts) != 1 || counts[0] != (queue.StatusCount{Queue: l.name(), Status: queue.StatusPending, Jobs: int64(want), Exact: true}) {
 		l.Errorf("%q: Counts: got %+v, error %v; want %d of that queue", l.s, counts, err, want)
 	}
 	backlogs, err := l.q.Backlogs(l.Context())
@@ -195,7 +195,7 @@ func (l life) reclaim() {
 // redrive revives the dead job and prunes.
 func (l life) redrive() {
 	l.Helper()
-	if n, err := l.q.Redrive(l.Context(), nil, queue.Which{Queue: l.name(), Kind: l.name()}); err != nil || n != 1 {
+	if n, err := l.q.Redrive(l.Context(), nil, queue.Selection{Queue: l.name(), Kind: l.name()}); err != nil || n != 1 {
 		l.Errorf("%q: Redrive: got %d, error %v; want 1", l.s, n, err)
 	}
 	if n, _, err := l.q.Prune(l.Context()); err != nil || n != 0 {

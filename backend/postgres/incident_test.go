@@ -57,7 +57,7 @@ func TestRedriveTheCrashed(t *testing.T) {
 		t.Fatalf("reclaimed %d, %v; want 1", len(jobs), err)
 	}
 	id := value[int64](t, db, incident(t)[3])
-	if n, err := q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{id}}); id != crashed.ID || n != 1 || err != nil {
+	if n, err := q.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{id}}); id != crashed.ID || n != 1 || err != nil {
 		t.Errorf("found job %d and redrove %d, %v; want job %d", id, n, err, crashed.ID)
 	}
 }

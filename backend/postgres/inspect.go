@@ -22,7 +22,7 @@ const (
 // Counts implements [driver.Inspector]. It counts a short table exactly, with sql/count_all.sql.
 // For a longer one it estimates completed jobs from a sample of the table's pages, with
 // sql/count_sample.sql.
-func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
+func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err error) {
 	err = b.run(ctx, "count", nil, func(db queue.DB) error {
 		counts = nil
 		var size int64
@@ -35,7 +35,7 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 			query, args = b.sql.countSample, []any{100 * sampleSize / float64(size)}
 		}
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var c queue.Count
+			var c queue.StatusCount
 			err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
 			counts = append(counts, c)
 			return err

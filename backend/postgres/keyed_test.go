@@ -73,7 +73,7 @@ func TestReplaceDoesNotDeadlock(t *testing.T) {
 				}
 				outcomes := make([]queue.Outcome, len(held))
 				for i, j := range held {
-					outcomes[i] = queue.Outcome{Job: j, Action: queue.Action(rand.IntN(2))}
+					outcomes[i] = queue.Outcome{Job: j, Action: queue.OutcomeAction(rand.IntN(2))}
 				}
 				var locked *driver.LockedError
 				if lost, err := q.Settle(t.Context(), nil, outcomes...); len(lost) > 0 || err != nil && !errors.As(err, &locked) {

@@ -229,7 +229,7 @@ func TestCrashedSleepersForgotten(t *testing.T) {
 	enqueue(t, q, &queue.Job{Kind: "test", Key: "key"})
 	held := claim(t, q, 6)
 	settle(t, q, queue.Outcome{Job: held[0], Action: queue.Dead}, queue.Outcome{Job: held[1], Action: queue.Retry}, queue.Outcome{Job: held[2], Action: queue.Release})
-	if _, err := q.Redrive(t.Context(), nil, queue.Which{Queue: "default"}); err != nil {
+	if _, err := q.Redrive(t.Context(), nil, queue.Selection{Queue: "default"}); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, `UPDATE errand.jobs SET locked_at = now() - interval '1 hour', locked_until = now() - interval '30 minutes' WHERE status = 'running'`)

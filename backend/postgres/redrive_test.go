@@ -47,7 +47,7 @@ type redrove struct {
 func redriveAll(t *testing.T, q *postgres.Backend) <-chan redrove {
 	done := make(chan redrove, 1)
 	go func() {
-		n, err := q.Redrive(t.Context(), nil, queue.Which{Queue: queue.DefaultQueue})
+		n, err := q.Redrive(t.Context(), nil, queue.Selection{Queue: queue.DefaultQueue})
 		done <- redrove{n, err}
 	}()
 	return done

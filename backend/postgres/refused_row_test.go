@@ -86,12 +86,12 @@ func TestRefusedRow(t *testing.T) {
 				wantLogged("prune", bad)
 			}
 
-			which := queue.Which{Queue: "default"}
+			which := queue.Selection{Queue: "default"}
 			for name, action := range map[string]func() (int, error){
 				"pending":   func() (int, error) { return q.Cancel(t.Context(), nil, which) },
 				"dead":      func() (int, error) { return q.Redrive(t.Context(), nil, which) },
 				"cancelled": func() (int, error) { return q.Delete(t.Context(), nil, which) },
-				"held":      func() (int, error) { return q.Edit(t.Context(), nil, which, queue.Change{RunNow: true}) },
+				"held":      func() (int, error) { return q.Edit(t.Context(), nil, which, queue.JobChange{RunNow: true}) },
 			} {
 				if name == "cancelled" {
 					which.Status = queue.StatusCancelled
@@ -101,7 +101,7 @@ func TestRefusedRow(t *testing.T) {
 				if n != 299 || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("job %d: ", bad)) {
 					t.Errorf("action on %s jobs: changed %d, error %v; want 299, and an error that names job %d", name, n, err, bad)
 				}
-				which = queue.Which{Queue: "default"}
+				which = queue.Selection{Queue: "default"}
 			}
 		})
 	}
@@ -119,7 +119,7 @@ func TestRefusedInTx(t *testing.T) {
 	enqueue(t, q, jobs(5)...)
 	for name, action := range map[string]func(tx queue.DB) error{
 		"cancel": func(tx queue.DB) error {
-			_, err := q.Cancel(t.Context(), tx, queue.Which{Queue: "default"})
+			_, err := q.Cancel(t.Context(), tx, queue.Selection{Queue: "default"})
 			return err
 		},
 		"claim": func(tx queue.DB) error {

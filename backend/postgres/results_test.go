@@ -67,7 +67,7 @@ func TestResultsCostNothing(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	enqueue(t, q, jobs(10)...)
 	for i, j := range claim(t, q, 10) {
-		settle(t, q, queue.Outcome{Job: j, Action: queue.Action(i % 4)})
+		settle(t, q, queue.Outcome{Job: j, Action: queue.OutcomeAction(i % 4)})
 	}
 	if n := value[int](t, db, `SELECT pg_relation_size('errand.results')`); n != 0 {
 		t.Errorf("the table has %d bytes, want 0", n)

@@ -21,7 +21,7 @@ func (r *roles) testOperator(t *testing.T, db, worker, enqueuer *sql.DB) {
 	all[0].Key = "k"
 	all[4].Ordered, all[4].Delay = true, time.Hour
 	enqueue(t, e, all...)
-	one := func(i int) queue.Which { return queue.Which{IDs: []int64{all[i].ID}} }
+	one := func(i int) queue.Selection { return queue.Selection{IDs: []int64{all[i].ID}} }
 	req := request(1)
 	req.Queues = []string{"operated"}
 	running, err := w.Claim(t.Context(), req)
@@ -40,15 +40,15 @@ func (r *roles) testOperator(t *testing.T, db, worker, enqueuer *sql.DB) {
 			t.Errorf("%s: got %d, error %v; want %d", what, n, err, want)
 		}
 	}
-	n, err := q.Cancel(t.Context(), tx, queue.Which{Group: "g", Queue: "operated"})
+	n, err := q.Cancel(t.Context(), tx, queue.Selection{Group: "g", Queue: "operated"})
 	want("Cancel", n, err, 5)
-	n, err = q.Redrive(t.Context(), tx, queue.Which{Kind: "operated", Status: queue.StatusCancelled})
+	n, err = q.Redrive(t.Context(), tx, queue.Selection{Kind: "operated", Status: queue.StatusCancelled})
 	want("Redrive", n, err, 4)
-	n, err = q.Edit(t.Context(), tx, one(1), queue.Change{RunNow: true, Priority: new(int32), MaxAttempts: 3})
+	n, err = q.Edit(t.Context(), tx, one(1), queue.JobChange{RunNow: true, Priority: new(int32), MaxAttempts: 3})
 	want("Edit", n, err, 1)
-	n, err = q.Edit(t.Context(), tx, one(2), queue.Change{Payload: json.RawMessage(`{"a": 1}`), Queue: "moved", Delay: time.Minute})
+	n, err = q.Edit(t.Context(), tx, one(2), queue.JobChange{Payload: json.RawMessage(`{"a": 1}`), Queue: "moved", Delay: time.Minute})
 	want("Edit of a payload", n, err, 1)
-	n, err = q.Delete(t.Context(), tx, queue.Which{IDs: []int64{all[3].ID, all[4].ID, running[0].ID}})
+	n, err = q.Delete(t.Context(), tx, queue.Selection{IDs: []int64{all[3].ID, all[4].ID, running[0].ID}})
 	want("Delete", n, err, 2)
 	for what, err := range map[string]error{
 		"PauseKinds":  q.PauseKinds(t.Context(), tx, "operated"),
@@ -64,7 +64,7 @@ func (r *roles) testOperator(t *testing.T, db, worker, enqueuer *sql.DB) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	n, err = q.Delete(t.Context(), nil, queue.Which{Queue: "operated", Status: queue.StatusCompleted})
+	n, err = q.Delete(t.Context(), nil, queue.Selection{Queue: "operated", Status: queue.StatusCompleted})
 	want("Delete of completed jobs", n, err, 0)
 	for what, err := range map[string]error{
 		"PauseQueue to resume": q.PauseQueue(t.Context(), nil, "operated", false),

@@ -225,7 +225,7 @@ func (r *roles) testEnqueuer(t *testing.T, db *sql.DB) {
 	denied(t, "Jobs", err)
 	_, _, err = q.Job(t.Context(), keyed.ID)
 	denied(t, "Job", err)
-	_, err = q.Redrive(t.Context(), nil, queue.Which{Kind: "test"})
+	_, err = q.Redrive(t.Context(), nil, queue.Selection{Kind: "test"})
 	denied(t, "Redrive", err)
 	_, _, err = q.Prune(t.Context())
 	denied(t, "Prune", err)
@@ -267,10 +267,10 @@ func (r *roles) testWorker(t *testing.T, db, enqueuer *sql.DB) {
 	if back, err := q.Reclaim(t.Context(), 10); err != nil || len(back) != 1 {
 		t.Errorf("Reclaim: got %v, error %v; want 1 job", back, err)
 	}
-	if n, err := q.Redrive(t.Context(), nil, queue.Which{Kind: "test"}); err != nil || n != 1 {
+	if n, err := q.Redrive(t.Context(), nil, queue.Selection{Kind: "test"}); err != nil || n != 1 {
 		t.Errorf("Redrive: got %d, error %v; want 1", n, err)
 	}
-	if n, err := q.Delete(t.Context(), nil, queue.Which{IDs: []int64{held[0].ID}}); err != nil || n != 1 {
+	if n, err := q.Delete(t.Context(), nil, queue.Selection{IDs: []int64{held[0].ID}}); err != nil || n != 1 {
 		t.Errorf("Delete: got %d, error %v; want 1", n, err)
 	}
 	tx, err := db.BeginTx(t.Context(), nil)
@@ -445,7 +445,7 @@ func (r *roles) testObserver(t *testing.T, db, enqueuer *sql.DB) {
 	denied(t, "Claim", err)
 	_, err = q.Sleep(t.Context(), "w", []string{"default"})
 	denied(t, "Sleep", err)
-	_, err = q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{job.ID}})
+	_, err = q.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{job.ID}})
 	denied(t, "Redrive", err)
 	denied(t, "SetRules", q.SetRules(t.Context(), nil, queue.Rule{Running: 1}))
 	if _, err := q.Rules(t.Context()); err != nil {

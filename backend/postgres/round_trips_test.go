@@ -59,7 +59,7 @@ func redriveBesideDelete(t *testing.T, direct *sql.DB, q *postgres.Backend, open
 				defer conn.Close()
 			}
 			for i := worker; i < 2*n; i += 8 {
-				which := queue.Which{IDs: []int64{all[i].ID}}
+				which := queue.Selection{IDs: []int64{all[i].ID}}
 				act := q.Delete
 				if i/8%2 == 0 != (worker%2 == 0) {
 					act = q.Redrive

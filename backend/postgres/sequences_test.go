@@ -119,7 +119,7 @@ func TestFencesGoOn(t *testing.T) {
 		},
 		"redrive": func(t *testing.T, q *postgres.Backend, _ func(), job *queue.Job) {
 			settle(t, q, queue.Outcome{Job: job, Action: queue.Dead})
-			if n, err := q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{job.ID}}); err != nil || n != 1 {
+			if n, err := q.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{job.ID}}); err != nil || n != 1 {
 				t.Fatalf("Redrive: %d, %v", n, err)
 			}
 		},

@@ -95,7 +95,7 @@ func TestSettleWaits(t *testing.T) {
 func TestSettlePastLocked(t *testing.T) {
 	extent.Long(t)
 	t.Parallel()
-	for _, action := range []queue.Action{queue.Done, queue.Retry} {
+	for _, action := range []queue.OutcomeAction{queue.Done, queue.Retry} {
 		db, q := fresh(t, postgres.Options{})
 		enqueue(t, q, jobs(3)...)
 		held := claim(t, q, 3)

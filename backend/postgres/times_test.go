@@ -113,7 +113,7 @@ func TestTimesHavingBadValues(t *testing.T) {
 				t.Errorf("Jobs(%+v) beside %s: %v", f, c.at, err)
 			}
 		}
-		if n, err := q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{job.ID}}); err != nil || n != 1 {
+		if n, err := q.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{job.ID}}); err != nil || n != 1 {
 			t.Errorf("Redrive beside %s: %d, %v", c.n, n, err)
 		}
 		if r := recordOf(t, q, job.ID); r.Redrives < 1 || time.Since(r.RedrivenAt) > time.Minute {

@@ -110,7 +110,7 @@ func TestUnreadable(t *testing.T) {
 			if err != nil || len(list) != 1 || list[0].ID != id || list[0].Unreadable == nil || !strings.Contains(list[0].LastError, "cannot be read") {
 				t.Errorf("dead Jobs: got %+v, error %v; want job %d, Unreadable, with a reason", list, err, id)
 			}
-			if n, err := q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
+			if n, err := q.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{id}}); err != nil || n != 1 {
 				t.Errorf("Redrive: got %d, error %v; want 1", n, err)
 			}
 		})

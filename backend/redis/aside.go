@@ -17,7 +17,7 @@ import (
 // [Options].Durable it waits for replicas.
 //
 // It serves errand queues move, whose jobs must not run while they are copied.
-func (b *Backend) SetAside(ctx context.Context, which queue.Which, to string) (n int, err error) {
+func (b *Backend) SetAside(ctx context.Context, which queue.Selection, to string) (n int, err error) {
 	if err := checkAside(which, to); err != nil {
 		return 0, failed("set aside", err)
 	}
@@ -43,12 +43,12 @@ func (b *Backend) SetAside(ctx context.Context, which queue.Which, to string) (n
 }
 
 // checkAside returns an error unless which names jobs of one queue.
-func checkAside(which queue.Which, to string) error {
+func checkAside(which queue.Selection, to string) error {
 	if err := which.Check(queue.StatusPending); err != nil {
 		return err
 	}
 	if which.Queue == "" || which.IDs == nil || which.Kind+which.Group+which.Key != "" {
-		return &queue.InvalidError{Field: "Which", Problem: fmt.Sprintf("Queue %s and %d IDs: both are needed, and nothing else", strconv.Quote(which.Queue), len(which.IDs))}
+		return &queue.InvalidError{Field: "Selection", Problem: fmt.Sprintf("Queue %s and %d IDs: both are needed, and nothing else", strconv.Quote(which.Queue), len(which.IDs))}
 	}
 	return driver.CheckQueue(to)
 }

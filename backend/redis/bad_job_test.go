@@ -156,7 +156,7 @@ func checkOthers(t *testing.T, b *redis.Backend) {
 	}
 	lost, err = b.Settle(ctx, nil, outcomes...)
 	check("Settle: lost", 0, len(lost), err)
-	which := queue.Which{Queue: "q", Kind: "k"}
+	which := queue.Selection{Queue: "q", Kind: "k"}
 	n, err := b.Redrive(ctx, nil, which)
 	check("Redrive", 5, n, err)
 	n, err = b.Cancel(ctx, nil, which)
@@ -183,7 +183,7 @@ func TestBadJobKey(t *testing.T) {
 		return j.ID
 	}
 	ended := add("q", "redrive")
-	if n, err := b.Cancel(ctx, nil, queue.Which{IDs: []int64{ended}}); err != nil || n != 1 {
+	if n, err := b.Cancel(ctx, nil, queue.Selection{IDs: []int64{ended}}); err != nil || n != 1 {
 		t.Fatalf("Cancel: got %d jobs, error %v", n, err)
 	}
 	moved := add("other", "edit")
@@ -191,10 +191,10 @@ func TestBadJobKey(t *testing.T) {
 		damage(t, b, add("q", key), [][]string{{"HSET", "s", "garbage"}})
 	}
 	add("q", "new")
-	if n, err := b.Redrive(ctx, nil, queue.Which{IDs: []int64{ended}, Status: queue.StatusCancelled}); err != nil || n != 1 {
+	if n, err := b.Redrive(ctx, nil, queue.Selection{IDs: []int64{ended}, Status: queue.StatusCancelled}); err != nil || n != 1 {
 		t.Errorf("Redrive: got %d jobs, error %v; want 1", n, err)
 	}
-	if n, err := b.Edit(ctx, nil, queue.Which{IDs: []int64{moved}}, queue.Change{Queue: "q"}); err != nil || n != 1 {
+	if n, err := b.Edit(ctx, nil, queue.Selection{IDs: []int64{moved}}, queue.JobChange{Queue: "q"}); err != nil || n != 1 {
 		t.Errorf("Edit: got %d jobs, error %v; want 1", n, err)
 	}
 }

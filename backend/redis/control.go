@@ -14,12 +14,12 @@ import (
 )
 
 // Cancel implements [driver.Canceller]. It tells the workers of jobs that run. db must be nil.
-func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	return b.act(ctx, db, action{name: "cancel", which: which}, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
 }
 
 // Redrive implements [driver.Redriver]. db must be nil.
-func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, failed("redrive", err)
 	}
@@ -28,7 +28,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (
 }
 
 // Delete implements [driver.Deleter]. db must be nil.
-func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	return b.act(ctx, db, action{name: "delete", which: which},
 		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled)
 }
@@ -61,7 +61,7 @@ type action struct {
 	b        *Backend
 	name     string
 	own      []string // arguments of this action alone
-	which    queue.Which
+	which    queue.Selection
 	statuses []queue.Status
 	n        int // how many jobs it has changed
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // Edit implements [driver.Editor]. A job's ID says in which partition it is, so a job can move only
-// between queues of one partition: another Change.Queue is an [*queue.InvalidError], and so is a
-// Change.Queue without Which.Queue or Which.IDs, except if the namespace has one partition. db must
-// be nil.
-func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, change queue.Change) (n int, err error) {
+// between queues of one partition: another JobChange.Queue is an [*queue.InvalidError], and so is a
+// JobChange.Queue without Selection.Queue or Selection.IDs, except if the namespace has one
+// partition. db must be nil.
+func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, change queue.JobChange) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
 	if err := cmp.Or(which.Check(statuses...), change.Check(b.opts.MaxPayload), refuse(db), ctx.Err()); err != nil {
 		return 0, failed("edit", err)
@@ -26,7 +26,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, chan
 }
 
 // editArgs returns the arguments of lua/edit.lua.
-func editArgs(change queue.Change) []string {
+func editArgs(change queue.JobChange) []string {
 	due, priority := "", ""
 	if !change.ScheduledAt.IsZero() {
 		due = dueBytes(change.ScheduledAt)
@@ -41,7 +41,7 @@ func editArgs(change queue.Change) []string {
 
 // checkMove returns an error unless the chosen jobs can be in the queue to. "" means that they stay
 // where they are.
-func (b *Backend) checkMove(ctx context.Context, which queue.Which, to string) error {
+func (b *Backend) checkMove(ctx context.Context, which queue.Selection, to string) error {
 	if to == "" || b.opts.Partitions == 1 {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (b *Backend) checkMove(ctx context.Context, which queue.Which, to string) e
 		return b.checkNeighbours(which.Queue, to)
 	}
 	if which.IDs == nil {
-		return &queue.InvalidError{Field: "Which.Queue", Problem: "empty beside Change.Queue: jobs move between queues of one partition only, so say from which queue, or which IDs"}
+		return &queue.InvalidError{Field: "Selection.Queue", Problem: "empty beside JobChange.Queue: jobs move between queues of one partition only, so say from which queue, or which IDs"}
 	}
 	for ids := range slices.Chunk(which.IDs, step) {
 		jobs, err := b.read(ctx, ids, false)

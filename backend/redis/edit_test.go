@@ -26,12 +26,12 @@ func TestEditStaysInPartition(t *testing.T) {
 			far = fmt.Sprint("far", i)
 		}
 		for _, c := range []struct {
-			which queue.Which
+			which queue.Selection
 			field string
 		}{
-			{queue.Which{Queue: "q"}, "Queue"}, {queue.Which{IDs: []int64{job.ID}}, "Queue"}, {queue.Which{Kind: "k"}, "Which.Queue"},
+			{queue.Selection{Queue: "q"}, "Queue"}, {queue.Selection{IDs: []int64{job.ID}}, "Queue"}, {queue.Selection{Kind: "k"}, "Selection.Queue"},
 		} {
-			n, err := b.Edit(t.Context(), nil, c.which, queue.Change{RunNow: true, Queue: far})
+			n, err := b.Edit(t.Context(), nil, c.which, queue.JobChange{RunNow: true, Queue: far})
 			if e, ok := errors.AsType[*queue.InvalidError](err); !ok || e.Field != c.field || n != 0 {
 				t.Errorf("Edit(%+v) to a far queue: got %d, error %v; want an InvalidError of %s", c.which, n, err, c.field)
 			}

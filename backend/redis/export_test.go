@@ -8,7 +8,7 @@ import (
 
 // Hold makes a pending job held.
 func Hold(ctx context.Context, b *Backend, id int64) error {
-	_, err := b.act(ctx, nil, action{name: "hold", which: queue.Which{IDs: []int64{id}}}, queue.StatusPending)
+	_, err := b.act(ctx, nil, action{name: "hold", which: queue.Selection{IDs: []int64{id}}}, queue.StatusPending)
 	return err
 }
 

@@ -71,7 +71,7 @@ func (b *Backend) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 
 // Runs implements [driver.Fleet]. It asks all partitions at once for the first page of their
 // running jobs, and then one after the other for further pages.
-func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driver.Run, error) {
+func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driver.RunningJob, error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, failed(operation, err)
@@ -83,10 +83,10 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driv
 	if err != nil {
 		return nil, failed(operation, err)
 	}
-	found := make(map[int64]driver.Run)
+	found := make(map[int64]driver.RunningJob)
 	for p, page := range first {
 		read := func(at int64, in *reader) {
-			r := driver.Run{Worker: in.text(), ID: b.idOf(p, in.int()), Queue: in.text(), Kind: in.text(), Attempt: int(in.int())}
+			r := driver.RunningJob{Worker: in.text(), ID: b.idOf(p, in.int()), Queue: in.text(), Kind: in.text(), Attempt: int(in.int())}
 			since := in.int()
 			r.Since, r.Took = timeOf(since), time.Duration(max(at-since, 0))*time.Microsecond
 			found[r.ID] = r
@@ -99,7 +99,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driv
 			return nil, failed(operation, err)
 		}
 	}
-	all := make([]driver.Run, 0, len(found))
+	all := make([]driver.RunningJob, 0, len(found))
 	for _, r := range found {
 		all = append(all, r)
 	}

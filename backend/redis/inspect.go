@@ -17,7 +17,7 @@ import (
 )
 
 // Counts implements [driver.Inspector]. All its counts are exact.
-func (b *Backend) Counts(ctx context.Context) ([]queue.Count, error) {
+func (b *Backend) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("count", err)
 	}
@@ -35,12 +35,12 @@ func (b *Backend) Counts(ctx context.Context) ([]queue.Count, error) {
 			total[id] += n
 		}
 	}
-	all := make([]queue.Count, 0, len(total))
+	all := make([]queue.StatusCount, 0, len(total))
 	for id, n := range total {
 		name, status, _ := strings.Cut(id, "\x00")
-		all = append(all, queue.Count{Queue: name, Status: queue.Status(status), Jobs: n, Exact: true})
+		all = append(all, queue.StatusCount{Queue: name, Status: queue.Status(status), Jobs: n, Exact: true})
 	}
-	slices.SortFunc(all, func(a, b queue.Count) int {
+	slices.SortFunc(all, func(a, b queue.StatusCount) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
 	})
 	return all, nil

@@ -249,7 +249,7 @@ func TestReadOnly(t *testing.T) {
 		"Settle":       func() error { _, err := reader.Settle(ctx, nil, outcomesFor(held)...); return err },
 		"Extend":       func() error { _, _, err := reader.Extend(ctx, time.Minute, held...); return err },
 		"Reassign":     func() error { _, err := reader.Reassign(ctx, []string{"other"}, held...); return err },
-		"Cancel":       func() error { _, err := reader.Cancel(ctx, nil, queue.Which{Queue: "q"}); return err },
+		"Cancel":       func() error { _, err := reader.Cancel(ctx, nil, queue.Selection{Queue: "q"}); return err },
 		"Prune":        func() error { _, _, err := reader.Prune(ctx); return err },
 		"SetRules":     func() error { return reader.SetRules(ctx, nil, queue.Rule{Queue: "q", Running: 1}) },
 		"PauseKinds":   func() error { return reader.PauseKinds(ctx, nil, "k") },

@@ -117,14 +117,14 @@ func (b *Backend) changeRules(ctx context.Context, operation string, db queue.DB
 
 // storedRule is a rule as lua/rules.lua reads it.
 type storedRule struct {
-	Paused    bool         `json:"paused,omitempty"`
-	Running   int          `json:"running,omitempty"`
-	PerGroup  int          `json:"perGroup,omitempty"`
-	Share     int          `json:"share,omitempty"`
-	Rate      *storedRate  `json:"rate,omitempty"`
-	GroupRate *storedRate  `json:"groupRate,omitempty"`
-	OnDead    queue.OnDead `json:"onDead,omitempty"`
-	Text      string       `json:"text,omitempty"` // the rule in JSON, without Queue, Group and Paused
+	Paused    bool             `json:"paused,omitempty"`
+	Running   int              `json:"running,omitempty"`
+	PerGroup  int              `json:"perGroup,omitempty"`
+	Share     int              `json:"share,omitempty"`
+	Rate      *storedRate      `json:"rate,omitempty"`
+	GroupRate *storedRate      `json:"groupRate,omitempty"`
+	OnDead    queue.DeadPolicy `json:"onDead,omitempty"`
+	Text      string           `json:"text,omitempty"` // the rule in JSON, without Queue, Group and Paused
 }
 
 // storedRate is a rate as lua/rates.lua counts it. Both are 0 if there is no limit.

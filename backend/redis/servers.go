@@ -15,12 +15,12 @@ import (
 )
 
 // Servers implements [driver.Served]. Of a cluster it asks the nodes that the client knows.
-func (b *Backend) Servers(ctx context.Context) ([]driver.Server, error) {
+func (b *Backend) Servers(ctx context.Context) ([]driver.ServerRecord, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("ask servers", err)
 	}
 	nodes := b.client.Nodes()
-	all := make([]driver.Server, len(nodes))
+	all := make([]driver.ServerRecord, len(nodes))
 	var asking sync.WaitGroup
 	for i, addr := range slices.Sorted(maps.Keys(nodes)) {
 		asking.Go(func() { all[i] = askServer(ctx, addr, nodes[addr]) })
@@ -30,22 +30,22 @@ func (b *Backend) Servers(ctx context.Context) ([]driver.Server, error) {
 }
 
 // askServer asks one server.
-func askServer(ctx context.Context, addr string, node rueidis.Client) driver.Server {
+func askServer(ctx context.Context, addr string, node rueidis.Client) driver.ServerRecord {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	s := driver.Server{Addr: addr}
+	s := driver.ServerRecord{Addr: addr}
 	text, err := node.Do(ctx, node.B().Info().Build()).ToString()
 	if err != nil {
-		return driver.Server{Addr: addr, Err: err}
+		return driver.ServerRecord{Addr: addr, Err: err}
 	}
 	s.Info = infoFields(text)
-	steps := []func(context.Context, rueidis.Client, *driver.Server) error{askConfig, askFunctions, askClock}
+	steps := []func(context.Context, rueidis.Client, *driver.ServerRecord) error{askConfig, askFunctions, askClock}
 	if s.Info["cluster_enabled"] == "1" {
 		steps = append(steps, askCluster)
 	}
 	for _, step := range steps {
 		if err := step(ctx, node, &s); err != nil {
-			return driver.Server{Addr: addr, Err: err}
+			return driver.ServerRecord{Addr: addr, Err: err}
 		}
 	}
 	return s
@@ -63,7 +63,7 @@ func infoFields(text string) map[string]string {
 }
 
 // orDenied notes the right in s if err says that the user lacks it, and else returns err.
-func orDenied(err error, s *driver.Server, right string) error {
+func orDenied(err error, s *driver.ServerRecord, right string) error {
 	if isDenied(err) {
 		s.Denied = append(s.Denied, right)
 		return nil
@@ -71,18 +71,18 @@ func orDenied(err error, s *driver.Server, right string) error {
 	return err
 }
 
-func askConfig(ctx context.Context, node rueidis.Client, s *driver.Server) (err error) {
+func askConfig(ctx context.Context, node rueidis.Client, s *driver.ServerRecord) (err error) {
 	s.Config, err = node.Do(ctx, node.B().ConfigGet().Parameter("appendfsync", "min-replicas-to-write").Build()).AsStrMap()
 	return orDenied(err, s, "+config|get")
 }
 
-func askCluster(ctx context.Context, node rueidis.Client, s *driver.Server) error {
+func askCluster(ctx context.Context, node rueidis.Client, s *driver.ServerRecord) error {
 	text, err := node.Do(ctx, node.B().ClusterInfo().Build()).ToString()
 	maps.Copy(s.Info, infoFields(text))
 	return orDenied(err, s, "+cluster|info")
 }
 
-func askFunctions(ctx context.Context, node rueidis.Client, s *driver.Server) error {
+func askFunctions(ctx context.Context, node rueidis.Client, s *driver.ServerRecord) error {
 	found, err := node.Do(ctx, node.B().FunctionList().Libraryname("errand_"+version).Build()).ToArray()
 	s.HasCode = len(found) > 0
 	return orDenied(err, s, "+function|list")
@@ -91,7 +91,7 @@ func askFunctions(ctx context.Context, node rueidis.Client, s *driver.Server) er
 // clockAsks is how often a server is asked for the time: one slow answer is no slow server.
 const clockAsks = 3
 
-func askClock(ctx context.Context, node rueidis.Client, s *driver.Server) error {
+func askClock(ctx context.Context, node rueidis.Client, s *driver.ServerRecord) error {
 	for range clockAsks {
 		began := time.Now()
 		parts, err := node.Do(ctx, node.B().Time().Build()).AsIntSlice()

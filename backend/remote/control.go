@@ -20,7 +20,7 @@ const (
 
 // Cancel implements [driver.Canceller]. If an answer is lost, it asks the next gateway, and does
 // not count the jobs that the first one has cancelled.
-func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
 		return 0, err
 	}

@@ -33,7 +33,7 @@ func TestCancelRunning(t *testing.T) {
 	if err := q.Enqueue(t.Context(), nil, job("k")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := q.Cancel(t.Context(), nil, queue.Which{IDs: []int64{<-started}}); n != 1 || err != nil {
+	if n, err := q.Cancel(t.Context(), nil, queue.Selection{IDs: []int64{<-started}}); n != 1 || err != nil {
 		t.Fatalf("Cancel: %d jobs, %v", n, err)
 	}
 	if err := within(t, cause); !errors.Is(err, queue.ErrCancelled) {

@@ -35,7 +35,7 @@ func (q *Queue) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 }
 
 // Runs implements [driver.Fleet].
-func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver.Run, error) {
+func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver.RunningJob, error) {
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (q *Queue) Check(ctx context.Context) error {
 }
 
 // Counts implements [driver.Inspector].
-func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
+func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	var out wire.CountsAnswer
 	err := q.get(ctx, "counts", "/v1/counts", &out)
 	return out.Counts, err

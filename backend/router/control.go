@@ -12,12 +12,12 @@ import (
 // chosen is what a choice of jobs means for one backend.
 type chosen struct {
 	*target
-	which queue.Which
+	which queue.Selection
 }
 
 // choose shares a choice out to backends: its IDs to those that they name, and any other choice to
 // all. Through a db it can only mean the home.
-func (q *Queue) choose(db queue.DB, which queue.Which) (parts []chosen, err error) {
+func (q *Queue) choose(db queue.DB, which queue.Selection) (parts []chosen, err error) {
 	switch {
 	case which.IDs == nil && db != nil && which.Queue != "" && q.route(which.Queue) == q.home:
 		return []chosen{{q.home, which}}, nil
@@ -35,7 +35,7 @@ func (q *Queue) choose(db queue.DB, which queue.Which) (parts []chosen, err erro
 }
 
 // chooseIDs shares the IDs of a choice out to the backends that they name.
-func (q *Queue) chooseIDs(which queue.Which) (parts []chosen) {
+func (q *Queue) chooseIDs(which queue.Selection) (parts []chosen) {
 	for _, id := range which.IDs {
 		t, own := q.ofID(id)
 		if t == nil {
@@ -54,7 +54,7 @@ func (q *Queue) chooseIDs(which queue.Which) (parts []chosen) {
 
 // change changes the chosen jobs in one backend after the other, by a capability. A backend without
 // it is an error only if the choice names one of its jobs.
-func change[T any](q *Queue, db queue.DB, which queue.Which, f func(can T, which queue.Which) (int, error)) (n int, err error) {
+func change[T any](q *Queue, db queue.DB, which queue.Selection, f func(can T, which queue.Selection) (int, error)) (n int, err error) {
 	parts, err := q.choose(db, which)
 	if err != nil {
 		return 0, err
@@ -77,38 +77,38 @@ func change[T any](q *Queue, db queue.DB, which queue.Which, f func(can T, which
 }
 
 // Cancel implements [driver.Canceller].
-func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
 		return 0, err
 	}
-	return change(q, db, which, func(c driver.Canceller, own queue.Which) (int, error) { return c.Cancel(ctx, db, own) })
+	return change(q, db, which, func(c driver.Canceller, own queue.Selection) (int, error) { return c.Cancel(ctx, db, own) })
 }
 
 // Redrive implements [driver.Redriver].
-func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, err
 	}
-	return change(q, db, which, func(c driver.Redriver, own queue.Which) (int, error) { return c.Redrive(ctx, db, own) })
+	return change(q, db, which, func(c driver.Redriver, own queue.Selection) (int, error) { return c.Redrive(ctx, db, own) })
 }
 
 // Delete implements [driver.Deleter].
-func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	err = which.Check(queue.StatusPending, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled)
 	if err != nil {
 		return 0, err
 	}
-	return change(q, db, which, func(c driver.Deleter, own queue.Which) (int, error) { return c.Delete(ctx, db, own) })
+	return change(q, db, which, func(c driver.Deleter, own queue.Selection) (int, error) { return c.Delete(ctx, db, own) })
 }
 
 // Edit implements [driver.Editor]. It moves jobs to queues of their own backend only: a change of
 // the queue that chooses jobs without IDs concerns the backend of the new queue.
-func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
+func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (n int, err error) {
 	if err := cmp.Or(which.Check(queue.StatusPending, queue.StatusHeld), c.Check(q.options.MaxPayload)); err != nil {
 		return 0, err
 	}
 	if c.Queue == "" {
-		return change(q, db, which, func(e driver.Editor, own queue.Which) (int, error) { return e.Edit(ctx, db, own, c) })
+		return change(q, db, which, func(e driver.Editor, own queue.Selection) (int, error) { return e.Edit(ctx, db, own, c) })
 	}
 	t := q.route(c.Queue)
 	parts := q.chooseIDs(which)

@@ -157,7 +157,7 @@ func (a *arrivals) sweep(ctx context.Context, forwarded <-chan struct{}, home qu
 		}
 		for ids := a.take(); len(ids) > 0; ids = a.take() {
 			if ok {
-				_, _ = deleter.Delete(ctx, nil, queue.Which{IDs: ids, Queue: Outbox, Status: queue.StatusCompleted})
+				_, _ = deleter.Delete(ctx, nil, queue.Selection{IDs: ids, Queue: Outbox, Status: queue.StatusCompleted})
 			}
 		}
 	}

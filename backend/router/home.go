@@ -64,6 +64,6 @@ type fleet struct {
 }
 
 // Runs implements [driver.Fleet].
-func (f fleet) Runs(ctx context.Context, most int, workers ...string) ([]driver.Run, error) {
+func (f fleet) Runs(ctx context.Context, most int, workers ...string) ([]driver.RunningJob, error) {
 	return f.router.runsOf(ctx, most, workers)
 }

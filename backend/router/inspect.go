@@ -28,12 +28,12 @@ type capable[T any] struct {
 }
 
 // Counts implements [driver.Inspector]. A queue that has jobs in several backends has their sum.
-func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
+func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	type place struct {
 		queue  string
 		status queue.Status
 	}
-	sums := make(map[place]queue.Count)
+	sums := make(map[place]queue.StatusCount)
 	for _, c := range having[driver.Inspector](q) {
 		counts, err := c.can.Counts(ctx)
 		if err != nil {
@@ -47,7 +47,7 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.Count, error) {
 			sums[at] = n
 		}
 	}
-	return sorted(sums, func(a, b queue.Count) int {
+	return sorted(sums, func(a, b queue.StatusCount) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
 	}), nil
 }
@@ -150,7 +150,7 @@ func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 }
 
 // runsOf returns the jobs that workers hold in all backends.
-func (q *Queue) runsOf(ctx context.Context, most int, workers []string) (all []driver.Run, err error) {
+func (q *Queue) runsOf(ctx context.Context, most int, workers []string) (all []driver.RunningJob, err error) {
 	for _, c := range having[driver.Fleet](q) {
 		runs, err := c.can.Runs(ctx, most, workers...)
 		if err != nil {
@@ -161,14 +161,14 @@ func (q *Queue) runsOf(ctx context.Context, most int, workers []string) (all []d
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b driver.Run) int {
+	slices.SortFunc(all, func(a, b driver.RunningJob) int {
 		return cmp.Or(cmp.Compare(a.Worker, b.Worker), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
 	return firstOfEach(all, most), nil
 }
 
 // firstOfEach keeps at most most runs of each worker.
-func firstOfEach(runs []driver.Run, most int) (kept []driver.Run) {
+func firstOfEach(runs []driver.RunningJob, most int) (kept []driver.RunningJob) {
 	n := 0
 	for i, r := range runs {
 		if i == 0 || runs[i-1].Worker != r.Worker {

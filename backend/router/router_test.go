@@ -61,7 +61,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("Job(%d): got %+v, %v, error %v", want, r, ok, err)
 		}
 	}
-	if n, err := q.Cancel(t.Context(), nil, queue.Which{IDs: []int64{1, idSpan + 2, idSpan + 9, 5 * idSpan}}); n != 2 || err != nil {
+	if n, err := q.Cancel(t.Context(), nil, queue.Selection{IDs: []int64{1, idSpan + 2, idSpan + 9, 5 * idSpan}}); n != 2 || err != nil {
 		t.Errorf("Cancel of a job in each backend: got %d, error %v", n, err)
 	}
 	held := claim(t, q, 10, "mail", "clicks")
@@ -130,8 +130,8 @@ func TestInTx(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	ctx := t.Context()
 	_, settled := q.Settle(ctx, tx, queue.Outcome{Job: held[0]})
-	_, cancelled := q.Cancel(ctx, tx, queue.Which{Kind: "k"})
-	_, moved := q.Edit(ctx, nil, queue.Which{IDs: []int64{1}}, queue.Change{Queue: "clicks"})
+	_, cancelled := q.Cancel(ctx, tx, queue.Selection{Kind: "k"})
+	_, moved := q.Edit(ctx, nil, queue.Selection{IDs: []int64{1}}, queue.JobChange{Queue: "clicks"})
 	claimer, _ := driver.As[driver.TxClaimer](q.Queue)
 	_, claimed := claimer.ClaimTx(ctx, tx, queue.ClaimRequest{Queues: []string{"clicks"}})
 	scheduler, _ := driver.As[driver.Scheduler](q.Queue)
@@ -144,7 +144,7 @@ func TestInTx(t *testing.T) {
 			t.Errorf("%s of another backend in a transaction: got %v, want an InvalidError", what, err)
 		}
 	}
-	if n, err := q.Cancel(ctx, tx, queue.Which{Queue: "mail"}); n != 1 || err != nil {
+	if n, err := q.Cancel(ctx, tx, queue.Selection{Queue: "mail"}); n != 1 || err != nil {
 		t.Errorf("Cancel of a queue of the home: got %d, error %v", n, err)
 	}
 }

@@ -79,7 +79,7 @@ type hoarding struct {
 	took time.Duration
 }
 
-func (s hoarding) Delete(ctx context.Context, db queue.DB, which queue.Which) (int, error) {
+func (s hoarding) Delete(ctx context.Context, db queue.DB, which queue.Selection) (int, error) {
 	select {
 	case <-time.After(s.took):
 		return s.faulty.Delete(ctx, db, which)

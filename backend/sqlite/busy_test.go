@@ -45,7 +45,7 @@ func writerOperations(t *testing.T, q *sqlite.Backend) map[string]func(ctx conte
 			return err
 		},
 		"Redrive": func(ctx context.Context) error {
-			_, err := q.Redrive(ctx, nil, queue.Which{IDs: []int64{held[0].ID}})
+			_, err := q.Redrive(ctx, nil, queue.Selection{IDs: []int64{held[0].ID}})
 			return err
 		},
 	}

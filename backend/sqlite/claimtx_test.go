@@ -54,7 +54,7 @@ func TestClaimTxSavepoint(t *testing.T) {
 			t.Fatalf("ClaimTx: %v, %v", job, err)
 		}
 		execute(t, tx, `ROLLBACK TO claim`)
-		for _, action := range []queue.Action{queue.Done, queue.Retry} {
+		for _, action := range []queue.OutcomeAction{queue.Done, queue.Retry} {
 			if lost, err := q.Settle(t.Context(), tx, queue.Outcome{Job: job, Action: action}); err != nil || len(lost) != 1 {
 				t.Errorf("Settle %v: lost %v, %v; want the job lost", action, lost, err)
 			}

@@ -20,7 +20,7 @@ import (
 // in between. before and after begin and end each transaction; before has to write.
 type change struct {
 	operation     string
-	which         queue.Which
+	which         queue.Selection
 	statuses      []queue.Status
 	before, after func(ctx context.Context, db queue.DB) error
 	apply         func(ctx context.Context, db queue.DB, args []any) (n int, err error)
@@ -143,7 +143,7 @@ func (b *Backend) choose(ctx context.Context, db queue.DB, c change) ([]int64, e
 }
 
 // Cancel implements [driver.Canceller] with sql/choose.sql and sql/cancel.sql.
-func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
 	if err := which.Check(statuses...); err != nil {
 		return 0, fmt.Errorf("sqlite: cancel: %w", err)
@@ -180,7 +180,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Which) (n
 }
 
 // Redrive implements [driver.Redriver] with sql/choose.sql and sql/redrive.sql.
-func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, fmt.Errorf("sqlite: redrive: %w", err)
 	}
@@ -188,7 +188,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Which) (
 }
 
 // Edit implements [driver.Editor] with sql/choose.sql and sql/edit.sql.
-func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c queue.Change) (n int, err error) {
+func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (n int, err error) {
 	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
 	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
 		return 0, fmt.Errorf("sqlite: edit: %w", err)
@@ -209,7 +209,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Which, c qu
 
 // Delete implements [driver.Deleter] with sql/choose.sql, sql/choose_ended.sql, sql/delete.sql and
 // sql/remove_results.sql.
-func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	statuses := []queue.Status{
 		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
 	}

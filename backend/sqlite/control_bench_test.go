@@ -56,7 +56,7 @@ func cancelBesideClaims(b *testing.B, driver string) {
 		claimed <- took
 	}()
 	begun := time.Now()
-	if n, err := q.Cancel(b.Context(), nil, queue.Which{Kind: "flood"}); n != flood || err != nil {
+	if n, err := q.Cancel(b.Context(), nil, queue.Selection{Kind: "flood"}); n != flood || err != nil {
 		b.Fatalf("Cancel: %d, %v", n, err)
 	}
 	b.ReportMetric(float64(time.Since(begun).Milliseconds()), "ms/cancel")

@@ -38,7 +38,7 @@ func TestCancelElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := q.Cancel(t.Context(), tx, queue.Which{IDs: []int64{job.ID}}); n != 1 || err != nil {
+		if n, err := q.Cancel(t.Context(), tx, queue.Selection{IDs: []int64{job.ID}}); n != 1 || err != nil {
 			t.Fatalf("Cancel: %d, %v", n, err)
 		}
 		if err := tx.Commit(); err != nil {

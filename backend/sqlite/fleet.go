@@ -82,7 +82,7 @@ func (b *Backend) Workers(ctx context.Context) (all []driver.WorkerRecord, err e
 }
 
 // Runs implements [driver.Fleet] with sql/runs.sql.
-func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []driver.Run, err error) {
+func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []driver.RunningJob, err error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, fmt.Errorf("sqlite: %s: %w", operation, err)
@@ -95,7 +95,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 		all = nil
 		at := now()
 		return queryRows(ctx, db, func(rows *sql.Rows) error {
-			var r driver.Run
+			var r driver.RunningJob
 			var attempts, since int64
 			err := rows.Scan(&r.Worker, &r.ID, &r.Queue, &r.Kind, &attempts, &since)
 			r.Attempt, r.Since, r.Took = int(clamp32(attempts)), timeAt(since), sqlkit.Duration(max(at-since, 0))

@@ -79,7 +79,9 @@ func (s *several) Sleep(ctx context.Context, worker string, queues []string) (ti
 	return s.one().Sleep(ctx, worker, queues)
 }
 
-func (s *several) Counts(ctx context.Context) ([]queue.Count, error) { return s.one().Counts(ctx) }
+func (s *several) Counts(ctx context.Context) ([]queue.StatusCount, error) {
+	return s.one().Counts(ctx)
+}
 
 func (s *several) Jobs(ctx context.Context, f queue.Filter) ([]queue.Record, int64, error) {
 	return s.one().Jobs(ctx, f)
@@ -93,7 +95,7 @@ func (s *several) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	return s.one().Backlogs(ctx)
 }
 
-func (s *several) Redrive(ctx context.Context, db queue.DB, which queue.Which) (int, error) {
+func (s *several) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (int, error) {
 	return s.one().Redrive(ctx, db, which)
 }
 

@@ -28,7 +28,7 @@ const (
 // Counts implements [driver.Inspector]. It counts a short table exactly, with sql/count_all.sql. In
 // a longer one sql/count_few.sql counts up to 10,000 pending jobs a queue, and up to 100,000 of
 // each other status but completed. sql/count_sample.sql estimates the rest from a sample.
-func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) {
+func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err error) {
 	err = b.read(ctx, "count", func(db queue.DB) error {
 		var low, high sql.NullInt64
 		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&low, &high) }, b.sql.idRange)
@@ -42,14 +42,14 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.Count, err error) 
 		counts, err = queryCounts(ctx, db, b.sql.countAll)
 		return err
 	})
-	slices.SortFunc(counts, func(a, b queue.Count) int {
+	slices.SortFunc(counts, func(a, b queue.StatusCount) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
 	})
 	return counts, err
 }
 
 // countSome counts a long table, whose ids begin with low.
-func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) ([]queue.Count, error) {
+func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) ([]queue.StatusCount, error) {
 	few, err := queryCounts(ctx, db, b.sql.countFew, maxPending, maxOther)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) (
 
 // estimate merges the counted jobs with the sample. A count of live or dead jobs is exact unless it
 // has reached its limit.
-func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
+func estimate(few, sample []queue.StatusCount, times float64) (counts []queue.StatusCount) {
 	type group struct {
 		queue  string
 		status queue.Status
@@ -77,7 +77,7 @@ func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
 	for _, c := range few {
 		others[c.Status] += c.Jobs
 	}
-	isCapped := func(c queue.Count) bool {
+	isCapped := func(c queue.StatusCount) bool {
 		return c.Status == queue.StatusPending && c.Jobs == maxPending || c.Status != queue.StatusPending && others[c.Status] == maxOther
 	}
 	at := make(map[group]int)
@@ -99,9 +99,9 @@ func estimate(few, sample []queue.Count, times float64) (counts []queue.Count) {
 	return counts
 }
 
-func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (counts []queue.Count, err error) {
+func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (counts []queue.StatusCount, err error) {
 	err = queryRows(ctx, db, func(rows *sql.Rows) error {
-		c := queue.Count{Exact: true}
+		c := queue.StatusCount{Exact: true}
 		err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs)
 		counts = append(counts, c)
 		return err

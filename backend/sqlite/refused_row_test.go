@@ -80,13 +80,13 @@ func TestRefusedRow(t *testing.T) {
 		}
 		wantLogged("prune", bad)
 
-		which := queue.Which{Queue: "default"}
-		ended := queue.Which{Queue: "default", Status: queue.StatusCancelled}
+		which := queue.Selection{Queue: "default"}
+		ended := queue.Selection{Queue: "default", Status: queue.StatusCancelled}
 		for status, action := range map[string]func(db queue.DB) (int, error){
 			"pending":   func(db queue.DB) (int, error) { return q.Cancel(t.Context(), db, which) },
 			"dead":      func(db queue.DB) (int, error) { return q.Redrive(t.Context(), db, which) },
 			"cancelled": func(db queue.DB) (int, error) { return q.Delete(t.Context(), db, ended) },
-			"held":      func(db queue.DB) (int, error) { return q.Edit(t.Context(), db, which, queue.Change{RunNow: true}) },
+			"held":      func(db queue.DB) (int, error) { return q.Edit(t.Context(), db, which, queue.JobChange{RunNow: true}) },
 		} {
 			bad = set(status, "")
 			tx, err := db.BeginTx(t.Context(), nil)

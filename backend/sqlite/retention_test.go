@@ -170,7 +170,7 @@ func TestRedriveMany(t *testing.T) {
 		db, q := fresh(t, driver, sqlite.Options{})
 		aged(t, db, "dead", 1, 2500)
 		execute(t, db, `UPDATE errand_jobs SET job_key = 'same' WHERE id % 100 = 0`)
-		n, err := q.Redrive(t.Context(), nil, queue.Which{Queue: "default"})
+		n, err := q.Redrive(t.Context(), nil, queue.Selection{Queue: "default"})
 		if want := 2500 - 25 + 1; err != nil || n != want {
 			t.Errorf("Redrive: %d, %v, want %d: one of the 25 that share a key", n, err, want)
 		}
@@ -193,7 +193,7 @@ func TestCountsOfLongTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(map[string]queue.Count)
+	got := make(map[string]queue.StatusCount)
 	for _, c := range counts {
 		got[c.Queue+" "+string(c.Status)] = c
 	}

@@ -48,7 +48,7 @@ func TestTimesHavingBadValues(t *testing.T) {
 		if _, _, err := q.Jobs(t.Context(), queue.Filter{}); err != nil {
 			t.Errorf("Jobs beside %s: %v", n, err)
 		}
-		if redriven, err := q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{job.ID}}); err != nil || redriven != 1 {
+		if redriven, err := q.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{job.ID}}); err != nil || redriven != 1 {
 			t.Errorf("Redrive beside %s: %d, %v", n, redriven, err)
 		}
 		if r, _, err := q.Job(t.Context(), job.ID); err != nil || r.Redrives < 1 || time.Since(r.RedrivenAt) > time.Minute {

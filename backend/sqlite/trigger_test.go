@@ -22,7 +22,7 @@ func TestTriggersOfInserts(t *testing.T) {
 		enqueue(t, q, jobs(6)...)
 		held := claim(t, q, 6)
 		outcomes := make([]queue.Outcome, 5)
-		for i, action := range []queue.Action{queue.Done, queue.Retry, queue.Release, queue.Dead, queue.Dead} {
+		for i, action := range []queue.OutcomeAction{queue.Done, queue.Retry, queue.Release, queue.Dead, queue.Dead} {
 			outcomes[i] = queue.Outcome{Job: held[i], Action: action}
 		}
 		if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) > 0 {
@@ -38,7 +38,7 @@ func TestTriggersOfInserts(t *testing.T) {
 			}
 			reclaimed = len(expired)
 		}
-		if _, err := q.Redrive(t.Context(), nil, queue.Which{IDs: []int64{held[3].ID}}); err != nil {
+		if _, err := q.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{held[3].ID}}); err != nil {
 			t.Fatal(err)
 		}
 		pruneAll(t, q)

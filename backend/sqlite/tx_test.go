@@ -45,7 +45,7 @@ func TestTxKeepsLeases(t *testing.T) {
 		counting := func(next queue.Handler) queue.Handler {
 			return queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 				err := next.HandleJob(ctx, job)
-				if !errors.Is(err, queue.Settled) {
+				if !errors.Is(err, queue.ErrSettled) {
 					t.Errorf("job %d: %v", job.ID, err)
 				}
 				if ended.Add(1) == count {

@@ -53,7 +53,7 @@ func TestBadRows(t *testing.T) {
 		}
 		outcomes := make([]queue.Outcome, len(held))
 		for i, job := range held {
-			outcomes[i] = queue.Outcome{Job: job, Action: queue.Action(i % 4)}
+			outcomes[i] = queue.Outcome{Job: job, Action: queue.OutcomeAction(i % 4)}
 		}
 		if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) != 0 {
 			t.Fatalf("Settle: %d lost, error %v", len(lost), err)

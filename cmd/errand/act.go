@@ -184,7 +184,7 @@ func (a *app) previewNamed(op *operation, jobs []queue.Record, isMissing bool) e
 const batch = 1000
 
 // changeBatch runs the operation on some jobs, in a transaction with its entry in the audit log.
-func (a *app) changeBatch(ctx context.Context, d *dburl.Database, op *operation, s selection, which queue.Which) (n int, err error) {
+func (a *app) changeBatch(ctx context.Context, d *dburl.Database, op *operation, s selection, which queue.Selection) (n int, err error) {
 	entry := queue.AuditEntry{Action: "jobs." + op.name, Selection: s.text()}
 	var pending int64
 	if len(which.IDs) == 1 && which.IDs[0] > 0 { // the audit log takes no others; the selection has them
@@ -218,7 +218,7 @@ func (a *app) change(ctx context.Context, d *dburl.Database, op *operation, s se
 			}
 		}
 		for part := range slices.Chunk(ids, batch) {
-			n, err := a.changeBatch(ctx, d, op, s, queue.Which{IDs: part, Status: status})
+			n, err := a.changeBatch(ctx, d, op, s, queue.Selection{IDs: part, Status: status})
 			if err != nil {
 				return done, err
 			}

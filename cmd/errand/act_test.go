@@ -19,7 +19,7 @@ func TestInterruptedAction(t *testing.T) {
 	defer cancel()
 	calls := 0
 	op := &operation{name: "cancel", past: "cancelled", statuses: live, usual: live[:1],
-		change: func(_ context.Context, _ *dburl.Database, _ queue.DB, which queue.Which) (int, error) {
+		change: func(_ context.Context, _ *dburl.Database, _ queue.DB, which queue.Selection) (int, error) {
 			if calls++; calls == 2 {
 				cancel()
 				return 0, ctx.Err()

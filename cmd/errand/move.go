@@ -37,7 +37,7 @@ type mover struct {
 	}
 	to driver.Receiver
 	// setAside gives chosen jobs of the old database to another queue there.
-	setAside func(ctx context.Context, which queue.Which, to string) (n int, err error)
+	setAside func(ctx context.Context, which queue.Selection, to string) (n int, err error)
 	// step runs one bounded step.
 	step func(ctx context.Context, f func(context.Context) error) error
 	// moved is told how many jobs of a batch have arrived.
@@ -56,7 +56,7 @@ func (m *mover) pass(ctx context.Context) error {
 	}
 	for part := range slices.Chunk(ids, batch) {
 		err := m.step(ctx, func(ctx context.Context) error {
-			_, err := m.setAside(ctx, queue.Which{IDs: part, Queue: m.name, Status: queue.StatusPending}, m.transit())
+			_, err := m.setAside(ctx, queue.Selection{IDs: part, Queue: m.name, Status: queue.StatusPending}, m.transit())
 			return err
 		})
 		if err != nil {
@@ -114,7 +114,7 @@ func (m *mover) send(ctx context.Context, ids []int64) error {
 	if _, err := m.to.Receive(ctx, transfers...); err != nil {
 		return fmt.Errorf("jobs %d to %d stay in queue %s: %w", sent[0], sent[len(sent)-1], m.transit(), err)
 	}
-	n, err := m.from.Delete(ctx, nil, queue.Which{IDs: sent, Queue: m.transit(), Status: queue.StatusPending})
+	n, err := m.from.Delete(ctx, nil, queue.Selection{IDs: sent, Queue: m.transit(), Status: queue.StatusPending})
 	m.moved(n)
 	return err
 }

@@ -129,7 +129,7 @@ func (m *moves) arrived(d *dburl.Database) (n int64) {
 	return n
 }
 
-func (m *moves) counts(d *dburl.Database) []queue.Count {
+func (m *moves) counts(d *dburl.Database) []queue.StatusCount {
 	m.Helper()
 	inspector, _ := driver.As[driver.Inspector](d.Queue)
 	counts, err := inspector.Counts(m.Context())

@@ -40,7 +40,7 @@ func (c *broken) do(f func() error) error {
 	return errCut
 }
 
-func (c *broken) Edit(ctx context.Context, db queue.DB, which queue.Which, change queue.Change) (n int, err error) {
+func (c *broken) Edit(ctx context.Context, db queue.DB, which queue.Selection, change queue.JobChange) (n int, err error) {
 	err = c.do(func() (err error) {
 		n, err = c.Queue.Edit(ctx, db, which, change)
 		return err
@@ -48,7 +48,7 @@ func (c *broken) Edit(ctx context.Context, db queue.DB, which queue.Which, chang
 	return n, err
 }
 
-func (c *broken) Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error) {
+func (c *broken) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	err = c.do(func() (err error) {
 		n, err = c.Queue.Delete(ctx, db, which)
 		return err
@@ -68,8 +68,8 @@ func (c *broken) Receive(ctx context.Context, transfers ...driver.Transfer) (n i
 func newTestMover(from, to *broken) *mover {
 	return &mover{
 		name: "clicks", from: from, to: to, moved: func(int) {},
-		setAside: func(ctx context.Context, which queue.Which, to string) (int, error) {
-			return from.Edit(ctx, nil, which, queue.Change{Queue: to})
+		setAside: func(ctx context.Context, which queue.Selection, to string) (int, error) {
+			return from.Edit(ctx, nil, which, queue.JobChange{Queue: to})
 		},
 		step:    func(ctx context.Context, f func(context.Context) error) error { return f(ctx) },
 		ordered: func(context.Context) error { return nil },

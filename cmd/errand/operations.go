@@ -17,7 +17,7 @@ type operation struct {
 	statuses []queue.Status // that it acts on
 	usual    []queue.Status // those that filters choose without --status
 	needsKey bool           // it leaves a job alone whose key a live job has
-	change   func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error)
+	change   func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error)
 }
 
 // live are the statuses of jobs that have not ended.
@@ -35,7 +35,7 @@ it is if a live job has its key; the answer then names that job.`,
 	}, &operation{
 		name: "retry", past: "retried", usual: []queue.Status{queue.StatusDead}, needsKey: true,
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
-		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
+		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error) {
 			redriver, err := need[driver.Redriver](d)
 			if err != nil {
 				return 0, err
@@ -56,7 +56,7 @@ are asked to cancel them, which ends their handlers' contexts.`,
 	}, &operation{
 		name: "cancel", past: "cancelled, or asked to end",
 		statuses: live, usual: live,
-		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
+		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error) {
 			canceller, err := need[driver.Canceller](d)
 			if err != nil {
 				return 0, err
@@ -67,7 +67,7 @@ are asked to cancel them, which ends their handlers' contexts.`,
 }
 
 func (a *app) rescheduleCommand() *cobra.Command {
-	var change queue.Change
+	var change queue.JobChange
 	var at string
 	cmd := a.operationCommand(&cobra.Command{
 		Use:   "reschedule [ID...] --now|--in DURATION|--at TIME",
@@ -85,7 +85,7 @@ held job becomes pending.`,
 	}, &operation{
 		name: "reschedule", past: "rescheduled",
 		statuses: live[:2], usual: live[:2],
-		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
+		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error) {
 			editor, err := need[driver.Editor](d)
 			if err != nil {
 				return 0, err
@@ -113,7 +113,7 @@ on pending, held or completed ones.`,
 	}, &operation{
 		name: "delete", past: "deleted", usual: []queue.Status{queue.StatusDead, queue.StatusCancelled},
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusPending, queue.StatusHeld, queue.StatusCompleted},
-		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Which) (int, error) {
+		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error) {
 			deleter, err := need[driver.Deleter](d)
 			if err != nil {
 				return 0, err

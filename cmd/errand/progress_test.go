@@ -21,7 +21,7 @@ func TestProgressOfJobs(t *testing.T) {
 	for i := range jobs {
 		jobs[i].ID, jobs[i].Status = int64(i+1), queue.StatusPending
 	}
-	slow := &operation{name: "cancel", statuses: live, change: func(_ context.Context, _ *dburl.Database, _ queue.DB, which queue.Which) (int, error) {
+	slow := &operation{name: "cancel", statuses: live, change: func(_ context.Context, _ *dburl.Database, _ queue.DB, which queue.Selection) (int, error) {
 		time.Sleep(time.Second)
 		return len(which.IDs), nil
 	}}

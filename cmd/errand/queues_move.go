@@ -93,7 +93,7 @@ func (a *app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 	}
 	return &mover{
 		name: name, from: from, to: receiver, moved: func(int) {},
-		setAside: func(ctx context.Context, which queue.Which, to string) (n int, err error) {
+		setAside: func(ctx context.Context, which queue.Selection, to string) (n int, err error) {
 			err = a.act(ctx, d, moveEntry(name, ""), func(db queue.DB, entry *queue.AuditEntry) error {
 				n, err = change(ctx, db, which, to)
 				entry.Count = int64(n)
@@ -108,13 +108,13 @@ func (a *app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 
 // aside is a backend whose jobs cannot leave for any other queue: those of a partition of Redis.
 type aside interface {
-	SetAside(ctx context.Context, which queue.Which, to string) (n int, err error)
+	SetAside(ctx context.Context, which queue.Selection, to string) (n int, err error)
 }
 
 // changeQueue returns what gives pending jobs to another queue.
-func changeQueue(d *dburl.Database) (func(ctx context.Context, db queue.DB, which queue.Which, to string) (int, error), error) {
+func changeQueue(d *dburl.Database) (func(ctx context.Context, db queue.DB, which queue.Selection, to string) (int, error), error) {
 	if q, ok := driver.As[aside](d.Queue); ok {
-		return func(ctx context.Context, _ queue.DB, which queue.Which, to string) (int, error) {
+		return func(ctx context.Context, _ queue.DB, which queue.Selection, to string) (int, error) {
 			return q.SetAside(ctx, which, to)
 		}, nil
 	}
@@ -122,8 +122,8 @@ func changeQueue(d *dburl.Database) (func(ctx context.Context, db queue.DB, whic
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, db queue.DB, which queue.Which, to string) (int, error) {
-		return editor.Edit(ctx, db, which, queue.Change{Queue: to})
+	return func(ctx context.Context, db queue.DB, which queue.Selection, to string) (int, error) {
+		return editor.Edit(ctx, db, which, queue.JobChange{Queue: to})
 	}, nil
 }
 

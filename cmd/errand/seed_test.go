@@ -51,7 +51,7 @@ func seedLife(ctx context.Context, d *dburl.Database) error {
 		}
 	}
 	canceller, _ := driver.As[driver.Canceller](d.Queue)
-	if _, err := canceller.Cancel(ctx, nil, queue.Which{IDs: []int64{3}}); err != nil {
+	if _, err := canceller.Cancel(ctx, nil, queue.Selection{IDs: []int64{3}}); err != nil {
 		return err
 	}
 	jobs, err := claim(ctx, d, 4)

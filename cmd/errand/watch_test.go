@@ -36,7 +36,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	cancel := func(id int64) {
-		if n, err := q.Cancel(ctx, nil, queue.Which{IDs: []int64{id}}); err != nil || n != 1 {
+		if n, err := q.Cancel(ctx, nil, queue.Selection{IDs: []int64{id}}); err != nil || n != 1 {
 			t.Fatal(n, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // worker is a worker and the jobs that it holds.
 type worker struct {
 	driver.WorkerRecord
-	Runs []driver.Run `json:"runs"`
+	Runs []driver.RunningJob `json:"runs"`
 }
 
 func (a *app) workersCommand() *cobra.Command {
@@ -76,7 +76,7 @@ func workersOf(ctx context.Context, d *dburl.Database, most int) ([]worker, erro
 	for _, r := range records {
 		r.StartedAt, r.ClaimedAt, r.DrainingAt, r.SeenAt = r.StartedAt.UTC(), r.ClaimedAt.UTC(), r.DrainingAt.UTC(), r.SeenAt.UTC()
 		index[r.Name] = len(list)
-		list = append(list, worker{WorkerRecord: r, Runs: []driver.Run{}})
+		list = append(list, worker{WorkerRecord: r, Runs: []driver.RunningJob{}})
 	}
 	for _, r := range runs {
 		r.Since = r.Since.UTC()

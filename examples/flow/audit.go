@@ -15,7 +15,7 @@ import (
 // facts are what the handlers, the ledger and the database have seen.
 type facts struct {
 	webhooks     []queue.Record // that have ended
-	counts       []queue.Count
+	counts       []queue.StatusCount
 	highest      int // most webhooks of one tenant that ran at once
 	changes      []change
 	entries      int

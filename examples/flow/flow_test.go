@@ -40,7 +40,7 @@ func TestAudit(t *testing.T) {
 	good := func() facts {
 		f := facts{
 			highest: perTenant, entries: 10, cancelledIDs: 5,
-			counts:  []queue.Count{{Queue: "webhooks", Status: queue.StatusCompleted, Jobs: 3}, {Queue: "webhooks", Status: queue.StatusCancelled, Jobs: 5}},
+			counts:  []queue.StatusCount{{Queue: "webhooks", Status: queue.StatusCompleted, Jobs: 3}, {Queue: "webhooks", Status: queue.StatusCancelled, Jobs: 5}},
 			ticks:   []time.Time{at, at.Add(time.Second), at.Add(2 * time.Second)},
 			paused:  at.Add(time.Second),
 			resumed: at.Add(2 * time.Second),
@@ -66,7 +66,7 @@ func TestAudit(t *testing.T) {
 		"a tick missed":           func(f *facts) { f.ticks = append(f.ticks[:1], f.ticks[2]) },
 		"a tick doubled":          func(f *facts) { f.ticks = append(f.ticks, f.ticks[2]) },
 		"nothing cancelled":       func(f *facts) { f.counts = f.counts[:1] },
-		"a job lost":              func(f *facts) { f.counts = append(f.counts, queue.Count{Status: queue.StatusPending, Jobs: 1}) },
+		"a job lost":              func(f *facts) { f.counts = append(f.counts, queue.StatusCount{Status: queue.StatusPending, Jobs: 1}) },
 	} {
 		f := good()
 		spoil(&f)

@@ -252,7 +252,7 @@ func (s *service) resumeWebhooks(ctx context.Context) error {
 
 // cancelFlood cancels what is left of the flood. It returns how many jobs that were.
 func (s *service) cancelFlood(ctx context.Context) (int, error) {
-	return s.backend.Cancel(ctx, nil, queue.Which{Queue: TenantWebhook.Queue, Group: floodTenant})
+	return s.backend.Cancel(ctx, nil, queue.Selection{Queue: TenantWebhook.Queue, Group: floodTenant})
 }
 
 func (s *service) stopSchedule(ctx context.Context) error {

@@ -91,5 +91,5 @@ func (s *shop) SendReceipt(ctx context.Context, job *queue.Job, r demo.Receipt) 
 	if err != nil {
 		return err
 	}
-	return queue.Settled // the worker has nothing left to do
+	return queue.ErrSettled // the worker has nothing left to do
 }

@@ -56,7 +56,7 @@ func (h *handlers) confirm(ctx context.Context, job *queue.Job, o Order) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	return queue.Settled // the worker has nothing left to do
+	return queue.ErrSettled // the worker has nothing left to do
 }
 
 // count handles a click, at least once.

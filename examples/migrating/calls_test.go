@@ -72,8 +72,8 @@ func errandCalls(ctx context.Context, q *postgres.Backend, tx *sql.Tx, native pg
 	_ = q.Enqueue(ctx, tx, jobs...)
 	_ = q.Enqueue(ctx, pgxadapter.Tx(native), job)
 	_, _ = q.Settle(ctx, tx, queue.Outcome{Job: job})
-	_, _ = q.Redrive(ctx, nil, queue.Which{IDs: []int64{42}})
-	_ = []error{queue.RetryAfter(time.Hour, nil), queue.Discard(nil), queue.Snooze(time.Hour), queue.Settled}
+	_, _ = q.Redrive(ctx, nil, queue.Selection{IDs: []int64{42}})
+	_ = []error{queue.RetryAfter(time.Hour, nil), queue.Discard(nil), queue.Snooze(time.Hour), queue.ErrSettled}
 }
 
 func errandWorker(ctx context.Context, q *postgres.Backend, pool *pgxpool.Pool) {

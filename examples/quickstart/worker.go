@@ -91,7 +91,7 @@ func (h *handlers) confirm(ctx context.Context, job *queue.Job, c Confirmation) 
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	return queue.Settled // the worker has nothing left to do
+	return queue.ErrSettled // the worker has nothing left to do
 }
 
 // deliver tells the receiver about an order. No transaction reaches that far, so

@@ -19,13 +19,13 @@ type CancelRequest struct {
 }
 
 // CancelOf returns what the API sends of a choice of jobs.
-func CancelOf(w queue.Which) CancelRequest {
+func CancelOf(w queue.Selection) CancelRequest {
 	return CancelRequest{IDs: w.IDs, Queue: w.Queue, Kind: w.Kind, Group: w.Group, Key: w.Key, Status: w.Status}
 }
 
 // Which returns the choice for a backend.
-func (r CancelRequest) Which() queue.Which {
-	return queue.Which{IDs: r.IDs, Queue: r.Queue, Kind: r.Kind, Group: r.Group, Key: r.Key, Status: r.Status}
+func (r CancelRequest) Which() queue.Selection {
+	return queue.Selection{IDs: r.IDs, Queue: r.Queue, Kind: r.Kind, Group: r.Group, Key: r.Key, Status: r.Status}
 }
 
 // CancelAnswer says how many jobs were cancelled or asked.
@@ -95,7 +95,7 @@ type RunsRequest struct {
 
 // RunsAnswer has the jobs that workers hold.
 type RunsAnswer struct {
-	Runs []driver.Run `json:"runs"`
+	Runs []driver.RunningJob `json:"runs"`
 }
 
 // RulesAnswer has the rules of the queues, and the kinds that are paused in all of them.

@@ -195,7 +195,7 @@ type WaitAnswer struct {
 
 // CountsAnswer has the number of jobs of each queue and status.
 type CountsAnswer struct {
-	Counts []queue.Count `json:"counts"`
+	Counts []queue.StatusCount `json:"counts"`
 }
 
 // BacklogsAnswer has the queues with due jobs that wait.

@@ -55,7 +55,7 @@ const (
 // Delay.
 //
 // A failure is an error, including [queue.RetryAfter] and timeouts, a panic, which passes on, or
-// runtime.Goexit. A success is nil or [queue.Settled]. Neither counts: [queue.Snooze] and
+// runtime.Goexit. A success is nil or [queue.ErrSettled]. Neither counts: [queue.Snooze] and
 // [queue.Discard], which are about the job itself; an error after the worker has ended the context
 // ([queue.ErrShutdown], [queue.ErrLost]); and a run that began before the circuit last changed.
 //

@@ -142,7 +142,7 @@ var says = []struct {
 }{
 	{"nil", nil, func() error { return nil }, "closed"},
 	{"nil after a shutdown", queue.ErrShutdown, func() error { return nil }, "closed"},
-	{"Settled", nil, func() error { return fmt.Errorf("done: %w", queue.Settled) }, "closed"},
+	{"Settled", nil, func() error { return fmt.Errorf("done: %w", queue.ErrSettled) }, "closed"},
 	{"a plain error", nil, func() error { return errDown }, "open"},
 	{"RetryAfter", nil, func() error { return queue.RetryAfter(time.Second, errDown) }, "open"},
 	{"a timeout", context.DeadlineExceeded, func() error { return context.DeadlineExceeded }, "open"},

@@ -77,7 +77,7 @@ func TestGoldenMetrics(t *testing.T) {
 
 // everything does each thing that is measured.
 func (r *rig) everything() {
-	r.observe(both{counter{&gauged{Queue: r.memory, counts: []queue.Count{{Queue: "default", Status: queue.StatusDead, Jobs: 1}}}},
+	r.observe(both{counter{&gauged{Queue: r.memory, counts: []queue.StatusCount{{Queue: "default", Status: queue.StatusDead, Jobs: 1}}}},
 		aged{&gauged{Queue: r.memory}}})
 	r.observeFleet()
 	r.report(driver.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 10},

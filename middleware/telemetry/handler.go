@@ -19,7 +19,7 @@ import (
 // what the handler and the middleware inside of it have made of a job.
 //
 // The outcome is done, retry, dead, release or cancel, as [queue.OutcomeOf] reads it. A job that
-// its handler has settled in its own transaction ([queue.Settled]) counts as done. The span's
+// its handler has settled in its own transaction ([queue.ErrSettled]) counts as done. The span's
 // status is an error if the outcome is retry or dead, if the handler panicked, or if the worker
 // lost the job. A panic is passed on. Handler panics if next is nil.
 func (t *Telemetry) Handler(next queue.Handler) queue.Handler {

@@ -41,7 +41,7 @@ func TestOutcomes(t *testing.T) {
 		{"retry after the last", queue.RetryAfter(time.Hour, failed), 1, "dead", "*errors.errorString", "503"},
 		{"discarded", fmt.Errorf("no: %w", queue.Discard(failed)), 0, "dead", "*errors.errorString", "no: 503"},
 		{"snoozed", queue.Snooze(time.Hour), 1, "release", "", ""},
-		{"settled", fmt.Errorf("by hand: %w", queue.Settled), 0, "done", "", ""},
+		{"settled", fmt.Errorf("by hand: %w", queue.ErrSettled), 0, "done", "", ""},
 		{"error that cannot be asked", (*nilError)(nil), 0, "retry", "_OTHER", "*telemetry_test.nilError: its Error method panicked"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -289,10 +289,10 @@ func TestSettledIsNotLost(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	h := r.Handler(queue.HandlerFunc(func(context.Context, *queue.Job) error {
 		cancel(queue.ErrLost)
-		return queue.Settled
+		return queue.ErrSettled
 	}))
-	if err := h.HandleJob(ctx, &queue.Job{Kind: "k", Attempt: 1}); !errors.Is(err, queue.Settled) {
-		t.Errorf("error: got %v, want %v", err, queue.Settled)
+	if err := h.HandleJob(ctx, &queue.Job{Kind: "k", Attempt: 1}); !errors.Is(err, queue.ErrSettled) {
+		t.Errorf("error: got %v, want %v", err, queue.ErrSettled)
 	}
 	if s := r.span("process default"); s.Status.Code != codes.Unset || values(s.Attributes)["errand.job.lost"] != "" {
 		t.Errorf("span: got status %+v, %v; want no error and nothing lost", s.Status, s.Attributes)

@@ -19,12 +19,12 @@ import (
 type many struct {
 	*queuetest.Queue
 	workers  []driver.WorkerRecord
-	counts   []queue.Count
+	counts   []queue.StatusCount
 	backlogs []driver.Backlog
 }
 
 func (m *many) Workers(context.Context) ([]driver.WorkerRecord, error) { return m.workers, nil }
-func (m *many) Counts(context.Context) ([]queue.Count, error)          { return m.counts, nil }
+func (m *many) Counts(context.Context) ([]queue.StatusCount, error)    { return m.counts, nil }
 func (m *many) Backlogs(context.Context) ([]driver.Backlog, error)     { return m.backlogs, nil }
 
 // wantSame checks that a metric has so many series, the wanted ones among them, in each collection.
@@ -90,8 +90,8 @@ func TestObserveManyQueues(t *testing.T) {
 		q := &many{Queue: r.memory}
 		for i := range 3000 {
 			name := fmt.Sprintf("q%04d", i)
-			q.counts = append(q.counts, queue.Count{Queue: name, Status: queue.StatusCompleted, Jobs: 10_000 - int64(i)},
-				queue.Count{Queue: name, Status: queue.StatusPending, Jobs: int64(i + 1)})
+			q.counts = append(q.counts, queue.StatusCount{Queue: name, Status: queue.StatusCompleted, Jobs: 10_000 - int64(i)},
+				queue.StatusCount{Queue: name, Status: queue.StatusPending, Jobs: int64(i + 1)})
 			q.backlogs = append(q.backlogs, driver.Backlog{Queue: name, Age: time.Duration(3000-i) * time.Second})
 		}
 		stop, err := r.Observe(q)
@@ -105,7 +105,7 @@ func TestObserveManyQueues(t *testing.T) {
 
 		for i := range q.counts { // a status more: fewer queues have room
 			if q.counts[i].Status == queue.StatusPending {
-				q.counts = append(q.counts, queue.Count{Queue: q.counts[i].Queue, Status: queue.StatusHeld, Jobs: 1})
+				q.counts = append(q.counts, queue.StatusCount{Queue: q.counts[i].Queue, Status: queue.StatusHeld, Jobs: 1})
 			}
 		}
 		r.wantSame("errand.queue.depth", 398*5+3, "held q2999 1", "held (other) 2602")
@@ -143,7 +143,7 @@ func TestObserveDueQueueWithRoom(t *testing.T) {
 		for i := range 498 {
 			name := fmt.Sprintf("q%04d", i)
 			if i > 0 {
-				q.counts = append(q.counts, queue.Count{Queue: name, Status: queue.StatusPending, Jobs: 1})
+				q.counts = append(q.counts, queue.StatusCount{Queue: name, Status: queue.StatusPending, Jobs: 1})
 			}
 			q.backlogs = append(q.backlogs, driver.Backlog{Queue: name, Age: time.Duration(i+1) * time.Second})
 		}

@@ -19,7 +19,7 @@ import (
 // gauged is a queue whose readings the test sets.
 type gauged struct {
 	queue.Queue
-	counts   []queue.Count
+	counts   []queue.StatusCount
 	backlogs []driver.Backlog
 	err      error
 	hangs    bool
@@ -35,7 +35,9 @@ type (
 	}
 )
 
-func (g counter) Counts(ctx context.Context) ([]queue.Count, error) { return g.counts, g.wait(ctx) }
+func (g counter) Counts(ctx context.Context) ([]queue.StatusCount, error) {
+	return g.counts, g.wait(ctx)
+}
 
 func (g counter) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, error) {
 	return nil, 0, nil
@@ -91,7 +93,7 @@ func TestObserve(t *testing.T) {
 	r.wantMetric(depth)
 	r.wantMetric(age)
 
-	g.counts = []queue.Count{{Queue: "a", Status: queue.StatusPending, Jobs: 3}, {Queue: "b", Status: queue.StatusFailed, Jobs: 1}}
+	g.counts = []queue.StatusCount{{Queue: "a", Status: queue.StatusPending, Jobs: 3}, {Queue: "b", Status: queue.StatusFailed, Jobs: 1}}
 	g.backlogs = []driver.Backlog{{Queue: "a", Age: 1500 * time.Millisecond}}
 	r.wantMetric(depth, "pending a 3", "running a 0", "completed a 0", "dead a 0",
 		"pending b 0", "running b 0", "completed b 0", "dead b 0", "failed b 1")
@@ -109,7 +111,7 @@ func TestObserve(t *testing.T) {
 
 // A backend has the gauges that it can fill.
 func TestObserveWhatThereIs(t *testing.T) {
-	counts := []queue.Count{{Queue: "a", Status: queue.StatusDead, Jobs: 2}}
+	counts := []queue.StatusCount{{Queue: "a", Status: queue.StatusDead, Jobs: 2}}
 	backlogs := []driver.Backlog{{Queue: "a", Age: time.Second}}
 	t.Run("counts", func(t *testing.T) {
 		r := newRig(t, telemetry.Options{})

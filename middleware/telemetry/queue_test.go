@@ -242,7 +242,7 @@ func TestSettleWithinTheRun(t *testing.T) {
 		if _, err := r.queue.Settle(ctx, nil, queue.Outcome{Job: job}); err != nil {
 			t.Error(err)
 		}
-		return queue.Settled
+		return queue.ErrSettled
 	})
 	wantChild(t, r.span("settle default"), r.span("process default"))
 	r.wantMetric("errand.job.outcomes", "test.work done default process 1")

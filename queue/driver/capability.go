@@ -89,7 +89,7 @@ type Checker interface {
 type Inspector interface {
 	// Counts returns the number of jobs of each queue and status, ordered by queue and then by
 	// status, without zeros. It stays fast with any number of jobs.
-	Counts(ctx context.Context) ([]queue.Count, error)
+	Counts(ctx context.Context) ([]queue.StatusCount, error)
 	// Jobs returns a page of jobs, which is never nil without an error. next is the Before of the
 	// next page, or 0 for the last page. A page that is not the last may have fewer jobs than
 	// Limit, or none: if no index serves the filter, Jobs reads a bounded number of jobs a call. A
@@ -118,14 +118,14 @@ type Redriver interface {
 	// makes it take effect, or nil for the backend's own handle. If which.Status is
 	// [queue.StatusCancelled] or [queue.StatusHeld], it does so with cancelled or held jobs instead.
 	// They have no attempts used and no last error, and their Redrives count it. Redrive returns how
-	// many there were. A job stays as it is if another live job holds its Key. A bad Which is an
+	// many there were. A job stays as it is if another live job holds its Key. A bad Selection is an
 	// [*queue.InvalidError]; its Status may be [queue.StatusDead], [queue.StatusCancelled] or
 	// [queue.StatusHeld]. For an ID, 0 means that there is no such job, that it does not have that
 	// status, or that a live job holds its Key: [Inspector].Job tells which.
 	//
 	// Through nil or a pool, Redrive changes a thousand jobs a statement, as [Canceller] does. It may
 	// be called concurrently.
-	Redrive(ctx context.Context, db queue.DB, which queue.Which) (n int, err error)
+	Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error)
 }
 
 // Editor is a backend that can change jobs that wait.
@@ -133,12 +133,13 @@ type Editor interface {
 	// Edit changes the chosen jobs that are pending or held, through db: a transaction, whose commit
 	// makes it take effect, or nil for the backend's own handle. It returns how many it has changed,
 	// and leaves all other jobs alone. Workers are woken for jobs that are due. A job stays as it is
-	// if it would move to a queue in which a live job holds its Key. A bad Which or Change is an
-	// [*queue.InvalidError]; the Status of which may be [queue.StatusPending] or [queue.StatusHeld].
+	// if it would move to a queue in which a live job holds its Key. A bad Selection or JobChange is
+	// an [*queue.InvalidError]; the Status of which may be [queue.StatusPending] or
+	// [queue.StatusHeld].
 	//
 	// Through nil or a pool, Edit changes a thousand jobs a statement, as [Canceller] does. It may be
 	// called concurrently.
-	Edit(ctx context.Context, db queue.DB, which queue.Which, change queue.Change) (n int, err error)
+	Edit(ctx context.Context, db queue.DB, which queue.Selection, change queue.JobChange) (n int, err error)
 }
 
 // Deleter is a backend that can delete jobs that do not run.
@@ -146,14 +147,14 @@ type Deleter interface {
 	// Delete deletes the chosen jobs that do not run, with their results, through db: a transaction,
 	// whose commit makes it take effect, or nil for the backend's own handle. It returns how many
 	// there were. Nothing is left of them, not in an archive either. Their Keys are free, and the
-	// ordered jobs behind them go on. A running job stays: cancel it first. A bad Which is an
+	// ordered jobs behind them go on. A running job stays: cancel it first. A bad Selection is an
 	// [*queue.InvalidError]; its Status may be any but [queue.StatusRunning]. "" means all of these,
 	// pending and completed jobs among them.
 	//
 	// Through nil or a pool, Delete deletes a thousand jobs a statement, as [Canceller] changes them,
 	// and at last waits for the jobs that other transactions have locked. Without IDs it finds
 	// completed jobs by reading the whole table. It may be called concurrently.
-	Delete(ctx context.Context, db queue.DB, which queue.Which) (n int, err error)
+	Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error)
 }
 
 // Auditor is a backend that keeps what people and programs have done to jobs. It only appends: the
@@ -180,13 +181,13 @@ type Canceller interface {
 	//
 	// A worker learns of it at once if the backend notifies it, and otherwise with its next heartbeat,
 	// within a third of its lease. A job that is cancelled frees its Key, and Redrive can make it
-	// pending again. A bad Which is an [*queue.InvalidError]; its Status may be [queue.StatusPending],
-	// [queue.StatusHeld] or [queue.StatusRunning].
+	// pending again. A bad Selection is an [*queue.InvalidError]; its Status may be
+	// [queue.StatusPending], [queue.StatusHeld] or [queue.StatusRunning].
 	//
 	// Through nil or a pool, Cancel changes a thousand jobs a statement. If it fails or ctx ends, the
 	// jobs of earlier statements stay cancelled, and n counts them. At last it waits, one job at a
 	// time, for the jobs that other transactions have locked.
-	Cancel(ctx context.Context, db queue.DB, which queue.Which) (n int, err error)
+	Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error)
 
 	// ListenCancels calls hint with the IDs of jobs that worker may be asked to cancel, or with none
 	// if it cannot tell which, until ctx ends. The worker then asks with Extend, whose answer
@@ -430,7 +431,7 @@ type Fleet interface {
 	// at most most of each worker, the jobs that were claimed first. They are ordered by worker, Since
 	// and ID. A holder that never reports itself counts as well. Runs reads the rows of all jobs that
 	// run. If most is below 1 or above [MaxRuns], the error is an [*queue.InvalidError].
-	Runs(ctx context.Context, most int, workers ...string) ([]Run, error)
+	Runs(ctx context.Context, most int, workers ...string) ([]RunningJob, error)
 }
 
 // Tabled is a backend whose jobs are in tables of a SQL database. Package ops asks that database
@@ -445,7 +446,7 @@ type Tabled interface {
 type Served interface {
 	// Servers asks all servers that the backend knows at once, and returns what they tell, ordered by
 	// address. A server that does not answer within a second or two has an Err.
-	Servers(ctx context.Context) ([]Server, error)
+	Servers(ctx context.Context) ([]ServerRecord, error)
 	// Leftovers returns what workers should have removed or taken back. It asks for a bounded number
 	// of jobs.
 	Leftovers(ctx context.Context) (Leftovers, error)

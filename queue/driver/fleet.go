@@ -65,9 +65,9 @@ type WorkerRecord struct {
 	Vanished bool `json:"vanished,omitempty"`
 }
 
-// Run is a job that a worker holds: it runs, or waits for a handler of its worker to end. The names
-// of its JSON form will not change.
-type Run struct {
+// RunningJob is a job that a worker holds: it runs, or waits for a handler of its worker to end.
+// The names of its JSON form will not change.
+type RunningJob struct {
 	Worker  string `json:"worker"` // the holder's name
 	ID      int64  `json:"id"`
 	Queue   string `json:"queue"`

@@ -10,6 +10,6 @@ type RateWait struct {
 	// one now: the lower, the more tokens there are.
 	Wait time.Duration
 	// Throttled is how long the rate still stands still, because a handler has returned
-	// [queue.Throttled]. 0 means that it does not.
+	// [queue.Throttle]. 0 means that it does not.
 	Throttled time.Duration
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Server is what a server tells about itself.
-type Server struct {
+// ServerRecord is what a server tells about itself.
+type ServerRecord struct {
 	Addr string // host:port
 	// Err is why the server tells nothing. All below is zero then.
 	Err error

@@ -54,8 +54,8 @@ func unlessGone[T any](q *breakable, read func() (T, error)) (value T, err error
 	return read()
 }
 
-func (q *breakable) Counts(ctx context.Context) ([]queue.Count, error) {
-	return unlessGone(q, func() ([]queue.Count, error) { return q.Queue.Counts(ctx) })
+func (q *breakable) Counts(ctx context.Context) ([]queue.StatusCount, error) {
+	return unlessGone(q, func() ([]queue.StatusCount, error) { return q.Queue.Counts(ctx) })
 }
 
 func (q *breakable) Backlogs(ctx context.Context) ([]driver.Backlog, error) {

@@ -15,7 +15,7 @@ import (
 // slow is a queue that takes longer to cancel a batch than a request may work.
 type slow struct{ *memory.Queue }
 
-func (q slow) Cancel(ctx context.Context, db queue.DB, which queue.Which) (int, error) {
+func (q slow) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (int, error) {
 	time.Sleep(2100 * time.Millisecond)
 	return q.Queue.Cancel(ctx, db, which)
 }

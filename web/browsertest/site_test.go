@@ -66,7 +66,7 @@ func (s *site) claim(name string, limit int) []*queue.Job {
 }
 
 // settle ends the runs of jobs.
-func (s *site) settle(action queue.Action, err error, delay time.Duration, jobs ...*queue.Job) {
+func (s *site) settle(action queue.OutcomeAction, err error, delay time.Duration, jobs ...*queue.Job) {
 	s.t.Helper()
 	for _, job := range jobs {
 		if _, err := s.q.Settle(s.t.Context(), nil, queue.Outcome{Job: job, Action: action, Err: err, Delay: delay}); err != nil {
@@ -93,7 +93,7 @@ func (s *site) stock() {
 	s.settle(queue.Retry, errors.New("POST https://hooks.example.com/v1/orders: 503 Service Unavailable"), time.Minute, s.claim("webhooks", 2)...)
 	s.settle(queue.Dead, errors.New("POST https://hooks.example.com/v1/orders: 410 Gone"), 0, s.claim("webhooks", 1)...)
 	s.claim("webhooks", 3) // these run
-	if _, err := s.q.Cancel(s.t.Context(), nil, queue.Which{IDs: []int64{40, 42}}); err != nil {
+	if _, err := s.q.Cancel(s.t.Context(), nil, queue.Selection{IDs: []int64{40, 42}}); err != nil {
 		s.t.Fatal(err)
 	}
 	rules := []queue.Rule{{Queue: "webhooks", Running: 20, PerGroup: 2, GroupRate: queue.Rate{Jobs: 10}}, {Queue: "webhooks", Group: "tenant-03", PerGroup: 5}}

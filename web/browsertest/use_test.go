@@ -202,7 +202,7 @@ func TestRows(t *testing.T) {
 	b.open(s.url + "jobs?status=pending")
 	rows := `[...document.querySelectorAll("tbody tr")].map(r => r.id).join(" ")`
 	b.do(`document.querySelector("#job-2 a").focus(); window.same = document.activeElement`)
-	if _, err := s.q.Cancel(t.Context(), nil, queue.Which{IDs: []int64{3, 5}}); err != nil {
+	if _, err := s.q.Cancel(t.Context(), nil, queue.Selection{IDs: []int64{3, 5}}); err != nil {
 		t.Fatal(err)
 	}
 	s.enqueue(&queue.Job{Kind: "b"}, &queue.Job{Kind: "b"})

@@ -14,7 +14,7 @@ type Bucket struct {
 	At     int64 // when it was last spent from
 	FullAt int64 // when it is full again if nothing is spent
 	Each   int64 // how long a token took at At
-	Until  int64 // there is no token before; see queue.Throttled
+	Until  int64 // there is no token before; see queue.Throttle
 }
 
 // IsFull reports whether that bucket of the queue need not be stored: it is full at the present

@@ -11,8 +11,8 @@ import (
 
 // First orders runs by worker, Since and ID, and returns the first most of each worker. It reuses
 // the memory of all.
-func First(all []driver.Run, most int) []driver.Run {
-	slices.SortFunc(all, func(a, b driver.Run) int {
+func First(all []driver.RunningJob, most int) []driver.RunningJob {
+	slices.SortFunc(all, func(a, b driver.RunningJob) int {
 		return cmp.Or(strings.Compare(a.Worker, b.Worker), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
 	first := all[:0]

@@ -63,7 +63,7 @@ func NewScheduleRow(s *schedules.State) (r ScheduleRow, err error) {
 func (r ScheduleRow) State() (*schedules.State, error) {
 	s := &schedules.State{Digest: r.Digest, Deleted: r.Deleted, ScheduleRecord: queue.ScheduleRecord{
 		Schedule: queue.Schedule{
-			Name: r.Name, Spec: r.Spec, Zone: r.Zone, Job: new(queue.Job), Missed: queue.Missed(r.Missed), Grace: Duration(r.Grace),
+			Name: r.Name, Spec: r.Spec, Zone: r.Zone, Job: new(queue.Job), Missed: queue.MissedPolicy(r.Missed), Grace: Duration(r.Grace),
 			Overlap: r.Overlap, Paused: r.Paused,
 		},
 		Next: fromMicros(r.NextAt), LastTick: fromMicros(r.LastTick), LastJob: r.LastJob, Skipped: r.Skipped, Release: r.Release,

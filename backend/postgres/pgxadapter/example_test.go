@@ -84,7 +84,7 @@ func Example() {
 		}
 		fmt.Println("receipt for order", r.OrderID)
 		stop() // in a program the worker goes on
-		return queue.Settled
+		return queue.ErrSettled
 	})
 	if err := (engine.Worker{Backend: q, Handler: mux}).Run(ctx); err != nil {
 		log.Fatal(err)

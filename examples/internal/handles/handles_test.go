@@ -160,7 +160,7 @@ func TestHandles(t *testing.T) {
 // claimTx claims a job in two transactions: in the first it fails, in the second it is done.
 func claimTx(t *testing.T, q *postgres.Backend, l library) {
 	t.Helper()
-	for _, action := range []queue.Action{queue.Retry, queue.Done} {
+	for _, action := range []queue.OutcomeAction{queue.Retry, queue.Done} {
 		tx, commit := l.begin()
 		job, err := q.ClaimTx(t.Context(), tx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}})
 		if err != nil || job == nil {

@@ -131,8 +131,8 @@ func TestOverTx(t *testing.T) {
 			if _, err := q.Settle(t.Context(), nil, queue.Outcome{Job: job, Action: queue.Retry, Err: jam}); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.HandleJob(t.Context(), claim(t, q)); !errors.Is(err, queue.Settled) {
-				t.Fatalf("second run: got %v, want %v", err, queue.Settled)
+			if err := h.HandleJob(t.Context(), claim(t, q)); !errors.Is(err, queue.ErrSettled) {
+				t.Fatalf("second run: got %v, want %v", err, queue.ErrSettled)
 			}
 			demotest.WantAccount(t, dsn, "after the second run", demo.Account{Receipts: 1, Completed: 1, Runs: 2})
 		})

@@ -57,8 +57,8 @@ func testLost(t *testing.T, open demo.Open) {
 		t.Errorf("handler of a lost job: got %v, want %v", err, queue.ErrLost)
 	}
 	WantAccount(t, dsn, "after a lost job", demo.Account{Other: 1, Runs: 1})
-	if err := h.HandleJob(t.Context(), held[0]); !errors.Is(err, queue.Settled) {
-		t.Errorf("handler of the same job, held: got %v, want %v", err, queue.Settled)
+	if err := h.HandleJob(t.Context(), held[0]); !errors.Is(err, queue.ErrSettled) {
+		t.Errorf("handler of the same job, held: got %v, want %v", err, queue.ErrSettled)
 	}
 	WantAccount(t, dsn, "after its holder's run", demo.Account{Receipts: 1, Completed: 1, Runs: 1})
 }

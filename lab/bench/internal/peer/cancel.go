@@ -115,7 +115,7 @@ func (c *cancelRun) cancelAll(ctx context.Context, rate int) ([]time.Duration, e
 // cancel cancels a job, and returns how long it took until its handler's context ended.
 func (c *cancelRun) cancel(ctx context.Context, id int64) (time.Duration, error) {
 	called := time.Now()
-	if n, err := c.q.Cancel(ctx, nil, queue.Which{IDs: []int64{id}}); n != 1 || err != nil {
+	if n, err := c.q.Cancel(ctx, nil, queue.Selection{IDs: []int64{id}}); n != 1 || err != nil {
 		return 0, fmt.Errorf("cancel of job %d: %d jobs, %w", id, n, err)
 	}
 	select {

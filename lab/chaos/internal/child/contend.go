@@ -233,7 +233,7 @@ func (c *contender) settleable(ctx context.Context, own bool) ([]*queue.Job, err
 }
 
 // settling returns a call that settles running jobs, each with a random one of these actions.
-func settling(verbs ...queue.Action) call {
+func settling(verbs ...queue.OutcomeAction) call {
 	return func(c *contender, ctx context.Context) (int, error) {
 		own := c.draw.IntN(2) == 0
 		jobs, err := c.settleable(ctx, own)
@@ -286,11 +286,11 @@ func (c *contender) redrive(ctx context.Context) (int, error) {
 	if err != nil || len(jobs) == 0 {
 		return 0, err
 	}
-	return c.q.Redrive(ctx, nil, queue.Which{IDs: []int64{jobs[0].ID}})
+	return c.q.Redrive(ctx, nil, queue.Selection{IDs: []int64{jobs[0].ID}})
 }
 
 func (c *contender) redriveAll(ctx context.Context) (int, error) {
-	return c.q.Redrive(ctx, nil, queue.Which{Queue: queue.DefaultQueue})
+	return c.q.Redrive(ctx, nil, queue.Selection{Queue: queue.DefaultQueue})
 }
 
 func (c *contender) prune(ctx context.Context) (int, error) {

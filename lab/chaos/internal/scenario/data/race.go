@@ -93,7 +93,7 @@ func inTurn(steps ...func() error) error {
 
 // ending is a way to end a job: an action, and whether completed jobs are kept.
 type ending struct {
-	verb queue.Action
+	verb queue.OutcomeAction
 	kept bool
 }
 

@@ -191,7 +191,7 @@ func pauseFor(d time.Duration) func(ctx context.Context, c *cancelling, _ *child
 
 // cancel cancels the jobs of this round.
 func (c *cancelling) cancel(ctx context.Context) error {
-	n, err := c.q.Cancel(ctx, nil, queue.Which{IDs: c.ids})
+	n, err := c.q.Cancel(ctx, nil, queue.Selection{IDs: c.ids})
 	if n != len(c.ids) {
 		c.counted = append(c.counted, fmt.Sprintf("%d of %d", n, len(c.ids)))
 	}

@@ -90,7 +90,7 @@ func (p *pulse) drain(ctx context.Context, h *harness.Harness) error {
 		if err != nil {
 			return false, ctx.Err()
 		}
-		return !slices.ContainsFunc(counts, func(c queue.Count) bool {
+		return !slices.ContainsFunc(counts, func(c queue.StatusCount) bool {
 			return c.Queue == pulseQueue && c.Status != queue.StatusCompleted && c.Jobs > 0
 		}), nil
 	})

@@ -211,6 +211,6 @@ func (r *reign) takeTicks(ctx context.Context) error {
 			break
 		}
 	}
-	_, err := r.q.Delete(ctx, nil, queue.Which{Queue: tickQueue})
+	_, err := r.q.Delete(ctx, nil, queue.Selection{Queue: tickQueue})
 	return err
 }

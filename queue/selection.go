@@ -2,10 +2,10 @@ package queue
 
 import "slices"
 
-// Which chooses jobs for [driver.Canceller], [driver.Editor], [driver.Redriver] and
+// Selection chooses jobs for [driver.Canceller], [driver.Editor], [driver.Redriver] and
 // [driver.Deleter]. A job has to match all fields that are set. At least one besides Status must be
 // set: Status narrows the choice. For all jobs of the database make a call for each queue.
-type Which struct {
+type Selection struct {
 	// IDs are the jobs' IDs, in any order and any number. nil means any ID. An empty slice that is
 	// not nil is an error: a program that has found no job must not act on all jobs.
 	IDs   []int64
@@ -20,24 +20,24 @@ type Which struct {
 
 // Check returns an [*InvalidError] if no field besides Status is set, if a field is no text that a
 // database can store, or if Status is no status that the call acts on. Backends call it first.
-func (w Which) Check(statuses ...Status) error {
+func (w Selection) Check(statuses ...Status) error {
 	if w.IDs == nil && w.Queue == "" && w.Kind == "" && w.Group == "" && w.Key == "" {
-		return invalid("Which", "chooses no jobs: set IDs, Queue, Kind, Group or Key; for all jobs of a queue set Queue")
+		return invalid("Selection", "chooses no jobs: set IDs, Queue, Kind, Group or Key; for all jobs of a queue set Queue")
 	}
 	if w.IDs != nil && len(w.IDs) == 0 {
-		return invalid("Which.IDs", "empty, but not nil: nil chooses any job")
+		return invalid("Selection.IDs", "empty, but not nil: nil chooses any job")
 	}
 	if w.Status != "" && !slices.Contains(statuses, w.Status) {
-		return invalid("Which.Status", "%q: one of %q", w.Status, statuses)
+		return invalid("Selection.Status", "%q: one of %q", w.Status, statuses)
 	}
-	if err := checkText("Which.Group", w.Group); err != nil {
+	if err := checkText("Selection.Group", w.Group); err != nil {
 		return err
 	}
 	return checkTexts(w.Queue, w.Kind, w.Key)
 }
 
 // Of returns the statuses to act on: Status alone if it is set, otherwise all of the given ones.
-func (w Which) Of(statuses ...Status) []Status {
+func (w Selection) Of(statuses ...Status) []Status {
 	if w.Status != "" {
 		return []Status{w.Status}
 	}
@@ -45,7 +45,7 @@ func (w Which) Of(statuses ...Status) []Status {
 }
 
 // Matches reports whether r has all that is set but Status, for backends that filter in Go.
-func (w Which) Matches(r *Record) bool {
+func (w Selection) Matches(r *Record) bool {
 	return (w.IDs == nil || slices.Contains(w.IDs, r.ID)) &&
 		(w.Queue == "" || w.Queue == r.Queue) &&
 		(w.Kind == "" || w.Kind == r.Kind) &&
