@@ -19,12 +19,12 @@ type AuditEntry struct {
 	At time.Time `json:"at"`
 	// Actor is who has acted, as the program knows them: 1 to 200 bytes.
 	Actor string `json:"actor"`
-	// OutcomeAction is what was done, such as "jobs.cancel": 1 to 200 printable ASCII bytes.
+	// Action is what was done, such as "jobs.cancel": 1 to 200 printable ASCII bytes.
 	Action string `json:"action"`
-	// Selection is what the action was meant for, such as "kind=email.welcome status=dead": at most
+	// Which is what the action was meant for, such as "kind=email.welcome status=dead": at most
 	// 10,000 bytes, in the program's own form.
 	Selection string `json:"selection,omitempty"`
-	// StatusCount is how many jobs, or other things, the action has changed.
+	// Count is how many jobs, or other things, the action has changed.
 	Count int64 `json:"count"`
 	// Reason is why, in the actor's words: at most 2,000 bytes.
 	Reason string `json:"reason,omitempty"`

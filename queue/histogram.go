@@ -47,7 +47,7 @@ func (h Histogram) Add(other Histogram) Histogram {
 	return h
 }
 
-// StatusCount returns how many durations there are.
+// Count returns how many durations there are.
 func (h Histogram) Count() (n int64) {
 	for _, c := range h {
 		n += c

@@ -31,7 +31,7 @@ type Rule struct {
 	// GroupRate limits how many jobs of each group start in a time. Jobs without a group have no such
 	// limit.
 	GroupRate Rate `json:"group_rate,omitzero"`
-	// DeadPolicy says what happens to an ordered job of the queue that would be dead. It counts when
+	// OnDead says what happens to an ordered job of the queue that would be dead. It counts when
 	// the run ends, and changes no job that is dead or held already. It must be empty in the rule of a
 	// group.
 	OnDead DeadPolicy `json:"on_dead,omitempty"`

@@ -38,7 +38,7 @@ type Schedule struct {
 	// has no Key, the Key is "cron:" and the name: a tick enqueues nothing while the job of an
 	// earlier tick is live. Its ScheduledAt must be zero.
 	Job *Job `json:"job"`
-	// MissedPolicy says what happens to the ticks of a time in which no worker ran. "" means
+	// Missed says what happens to the ticks of a time in which no worker ran. "" means
 	// [MissedLast].
 	Missed MissedPolicy `json:"missed,omitempty"`
 	// Grace is how late a tick may be fired. 0 means a minute for [MissedSkip], and no limit
