@@ -84,6 +84,48 @@ func testForwardBesideBadRows(t *testing.T, isBad func(string) bool) {
 	}
 }
 
+// hanging is a triggered target that hangs for a while.
+type hanging struct {
+	triggered
+	until time.Time
+}
+
+func (h *hanging) Receive(ctx context.Context, transfers ...driver.Transfer) (int, error) {
+	if time.Now().Before(h.until) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return h.triggered.Receive(ctx, transfers...)
+}
+
+// TestForwardBesideBadRowsAfterHanging: a backend has hung, and works again but for some jobs of
+// the outbox. Each failure of those leaves it out again, and the good job arrives all the same.
+func TestForwardBesideBadRowsAfterHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bad, outage = 20, 5 * time.Minute
+		home := memory.New(memory.Options{})
+		target := &hanging{until: time.Now().Add(outage)}
+		target.Queue, target.isBad = memory.New(memory.Options{}), func(payload string) bool { return payload != "0" }
+		q := route(t, router.Routes{"*": home, "clicks": target}, router.Options{Logger: quiet})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- q.Upkeep(ctx, driver.UpkeepOptions{Logger: quiet}) }()
+		for i := range bad {
+			commit(t, home, q, job("clicks", bad-i))
+			time.Sleep(1500 * time.Millisecond)
+		}
+		commit(t, home, q, job("clicks", 0))
+		time.Sleep(outage + time.Hour)
+		if n := len(pending(t, target, "clicks")); n != 1 {
+			t.Errorf("%d jobs have arrived, want the good one", n)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // counting is a backend that counts calls of Receive.
 type counting struct {
 	*faulty

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ import (
 //     its backend fails at once does not delay the others.
 //   - Test: TestForward, TestForwardCrashes, TestForwardKilled, TestForwardSlow, TestForwardOlder,
 //     TestForwardAfterHanging, TestForwardBesideHangingPart, TestForwardRecovers,
-//     TestForwardBesideBadRows, TestForwardDuringOutage.
+//     TestForwardBesideBadRows, TestForwardBesideBadRowsAfterHanging, TestForwardDuringOutage.
 
 const (
 	// forwards is how many jobs of the outbox a worker sends at once.
@@ -102,7 +103,7 @@ func (f *forwarder) HandleJob(ctx context.Context, out *queue.Job) error {
 		s := f.senders[number]
 		err = s.send(ctx, &letter{Transfer: transfer, place: out.ID, attempt: out.Attempt, answered: make(chan error, 1)})
 		if errors.Is(err, errNotSent) {
-			return queue.RetryAfter(s.pause(out.Attempt), err)
+			return queue.RetryAfter(jitter(s.pause(out.Attempt)), err)
 		}
 	} else {
 		err = fmt.Errorf("router: backend %d is none of this program, whose Routes are older, or have lost it", number)
@@ -113,11 +114,16 @@ func (f *forwarder) HandleJob(ctx context.Context, out *queue.Job) error {
 	case isA[*queue.InvalidError](err):
 		return queue.Discard(err)
 	}
-	return queue.RetryAfter(resendDelay(out.Attempt), err)
+	return queue.RetryAfter(jitter(resendDelay(out.Attempt)), err)
 }
 
 // resendDelay returns how long after its nth failure a letter is sent again.
 func resendDelay(n int) time.Duration { return min(shortestResend<<min(n-1, 10), longestResend) }
+
+// jitter subtracts up to half of a delay at random. Without it the letters that are sent again
+// would come in the same order each time: if the first one fails each time, and its backend is then
+// left out, the others would never be sent.
+func jitter(d time.Duration) time.Duration { return d - rand.N(d/2) }
 
 // arrivals are the jobs of the outbox that have arrived. They are deleted there, because the home
 // would keep completed jobs for days. What a crash leaves is pruned after that time.
