@@ -8,23 +8,23 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // The actions of the audit log have the names that cmd/errand and package web give them.
 
-// audited returns the last such action on that job of the audit log, as a sentence. ok is false if
-// there is none.
-func (f *facts) audited(ctx context.Context, id int64, action string) (text string, ok bool, err error) {
-	entry, ok, err := f.findAudit(ctx, queue.AuditFilter{JobID: id, Action: action}, func(queue.AuditEntry) bool { return true })
+// findAudited returns the last such action on that job of the audit log, as a sentence. ok is false
+// if there is none.
+func findAudited(ctx context.Context, q *inquiry, id int64, action string) (text string, ok bool, err error) {
+	entry, ok, err := findAudit(ctx, q, queue.AuditFilter{JobID: id, Action: action}, func(queue.AuditEntry) bool { return true })
 	return entryText(entry), ok, err
 }
 
-// auditedBulk returns the action on many jobs that comes next to at, as a sentence. Such an entry
-// does not name its jobs, but it is written in the transaction that changes them. A zero at is any.
-func (f *facts) auditedBulk(ctx context.Context, action string, at time.Time) (text string, ok bool, err error) {
+// findAuditedBulk returns the action on many jobs that comes next to at, as a sentence. Such an
+// entry does not name its jobs, but it is written in the transaction that changes them. A zero at
+// is any.
+func findAuditedBulk(ctx context.Context, q *inquiry, action string, at time.Time) (text string, ok bool, err error) {
 	const near = 10 * time.Second
-	entry, ok, err := f.findAudit(ctx, queue.AuditFilter{Action: action, Limit: 1000}, func(e queue.AuditEntry) bool {
+	entry, ok, err := findAudit(ctx, q, queue.AuditFilter{Action: action, Limit: 1000}, func(e queue.AuditEntry) bool {
 		return e.JobID == 0 && (at.IsZero() || e.At.Sub(at).Abs() <= near)
 	})
 	if !ok {
@@ -35,15 +35,11 @@ func (f *facts) auditedBulk(ctx context.Context, action string, at time.Time) (t
 
 // findAudit returns the newest entry that filter and isWanted choose and that has changed
 // something, if the backend keeps entries. It looks at a few pages.
-func (f *facts) findAudit(ctx context.Context, filter queue.AuditFilter, isWanted func(queue.AuditEntry) bool) (found queue.AuditEntry, ok bool, err error) {
-	auditor, isAuditor := driver.As[driver.Auditor](f.queue)
-	if !isAuditor {
-		return found, false, nil
-	}
+func findAudit(ctx context.Context, q *inquiry, filter queue.AuditFilter, isWanted func(queue.AuditEntry) bool) (found queue.AuditEntry, ok bool, err error) {
 	const pages = 3
 	for range pages {
-		page, next, err := auditor.AuditLog(ctx, filter)
-		if ok, err := f.tryOrAsk(ctx, "what the audit log says", "SELECT on the table audit, as errand_observer of docs/roles.sql has", err); !ok {
+		page, next, err := q.AuditLog(ctx, filter)
+		if ok, err := q.tryOrAsk(ctx, "what the audit log says", "SELECT on the table audit, as errand_observer of docs/roles.sql has", err); !ok {
 			return found, false, err
 		}
 		i := slices.IndexFunc(page, func(e queue.AuditEntry) bool { return e.Count > 0 && isWanted(e) })
@@ -66,12 +62,12 @@ func entryText(e queue.AuditEntry) string {
 	return text
 }
 
-// canceller returns who has cancelled the job, as far as the audit log says.
-func (f *facts) canceller(ctx context.Context) ([]string, error) {
-	if text, ok, err := f.audited(ctx, f.job.ID, "jobs.cancel"); err != nil || ok {
+// nameCanceller returns who has cancelled the job, as far as the audit log says.
+func nameCanceller(ctx context.Context, q *inquiry) ([]string, error) {
+	if text, ok, err := findAudited(ctx, q, q.job.ID, "jobs.cancel"); err != nil || ok {
 		return []string{text}, err
 	}
-	text, ok, err := f.auditedBulk(ctx, "jobs.cancel", f.job.CancelAt)
+	text, ok, err := findAuditedBulk(ctx, q, "jobs.cancel", q.job.CancelAt)
 	switch {
 	case err != nil:
 		return nil, err
@@ -81,15 +77,15 @@ func (f *facts) canceller(ctx context.Context) ([]string, error) {
 	return []string{"the audit log does not say who: a program has cancelled it, or SQL"}, nil
 }
 
-// pauser returns who has paused what. The selections are those that cmd/errand and package web
+// namePauser returns who has paused what. The selections are those that cmd/errand and package web
 // write: "queue=emails" and "queues/emails".
-func (f *facts) pauser(ctx context.Context, what, name, group string) ([]string, error) {
+func namePauser(ctx context.Context, q *inquiry, what, name, group string) ([]string, error) {
 	selections := []string{what + "=" + name, what + "s/" + url.PathEscape(name)}
 	if group != "" {
 		selections = []string{fmt.Sprintf("%s=%s group=%s", what, name, group)}
 	}
 	find := func(action string) (queue.AuditEntry, bool, error) {
-		return f.findAudit(ctx, queue.AuditFilter{Action: what + action, Limit: 1000}, func(e queue.AuditEntry) bool {
+		return findAudit(ctx, q, queue.AuditFilter{Action: what + action, Limit: 1000}, func(e queue.AuditEntry) bool {
 			return slices.Contains(selections, e.Selection)
 		})
 	}

@@ -12,18 +12,17 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// runsOf returns the jobs that the workers hold, the longest first. A report of a worker may be ten
-// seconds old, so runsOf counts the slots of each worker that these jobs take as busy, too.
-func (f *facts) runsOf(ctx context.Context, workers []driver.WorkerRecord) ([]driver.RunningJob, error) {
-	fleet, _ := driver.As[driver.Fleet](f.queue)
+// readRuns returns the jobs that the workers hold, the longest first. A report of a worker may be
+// ten seconds old, so it counts the slots of each worker that these jobs take as busy, too.
+func readRuns(ctx context.Context, q *inquiry, workers []driver.WorkerRecord) ([]driver.RunningJob, error) {
 	var names []string
 	most := 1
 	for _, w := range workers {
 		names = append(names, w.Name)
 		most = max(most, w.Concurrency)
 	}
-	runs, err := fleet.Runs(ctx, min(most, driver.MaxRuns), names...)
-	if ok, err := f.tryOrNote(ctx, "what the workers run", err); !ok {
+	runs, err := q.Runs(ctx, min(most, driver.MaxRuns), names...)
+	if ok, err := q.tryOrNote(ctx, "what the workers run", err); !ok {
 		return nil, err
 	}
 	held := make(map[string]int)
@@ -35,34 +34,35 @@ func (f *facts) runsOf(ctx context.Context, workers []driver.WorkerRecord) ([]dr
 		w.Busy = max(w.Busy, min(held[w.Name], w.Concurrency))
 	}
 	slices.SortFunc(runs, func(a, b driver.RunningJob) int { return cmp.Compare(b.Took, a.Took) })
-	f.runs = runs
+	q.runs = runs
 	if len(runs) > 0 {
-		f.longest = runs[0].Took
+		q.longest = runs[0].Took
 	}
 	return runs, nil
 }
 
-// longestRuns says what has been running for longest, and what to do about the first of these.
-func (f *facts) longestRuns(ctx context.Context) (evidence []string, remedy string, err error) {
-	for i, r := range f.runs[:min(len(f.runs), 3)] {
-		job, ok, err := f.inspector.Job(ctx, r.ID)
+// describeLongestRuns says what has been running for longest, and what to do about the first of
+// these.
+func describeLongestRuns(ctx context.Context, q *inquiry) (evidence []string, remedy string, err error) {
+	for i, r := range q.runs[:min(len(q.runs), 3)] {
+		job, ok, err := q.Inspector.Job(ctx, r.ID)
 		if err != nil {
 			return nil, "", err
 		}
 		text, isCancelled := fmt.Sprintf("job %d of the kind %s has been running for %v", r.ID, r.Kind, short(r.Took)), ok && !job.CancelAt.IsZero()
 		if isCancelled {
-			text += fmt.Sprintf(", and was cancelled %v ago", short(f.at.Sub(job.CancelAt)))
+			text += fmt.Sprintf(", and was cancelled %v ago", short(q.at.Sub(job.CancelAt)))
 		}
 		evidence = append(evidence, text)
 		switch {
 		case i > 0 || r.Took < alwaysShort && !isCancelled:
 		case isCancelled || r.Took < usuallyShort:
-			remedy = "; or see " + f.command("explain", r.ID)
+			remedy = "; or see " + q.command("explain", r.ID)
 		default:
-			remedy = fmt.Sprintf("; or see %s, and, if it hangs, %s", f.command("explain", r.ID), f.command("jobs", "cancel", r.ID))
+			remedy = fmt.Sprintf("; or see %s, and, if it hangs, %s", q.command("explain", r.ID), q.command("jobs", "cancel", r.ID))
 		}
 	}
-	return append(evidence, more(len(f.runs)-3)...), remedy, nil
+	return append(evidence, more(len(q.runs)-3)...), remedy, nil
 }
 
 // more says that n were left out, if there are any.
@@ -73,15 +73,15 @@ func more(n int) []string {
 	return []string{fmt.Sprintf("and %d more", n)}
 }
 
-// inLine returns why the workers have not claimed the job so far, and what comes before it. Many
+// whyInLine returns why the workers have not claimed the job so far, and what comes before it. Many
 // jobs before it are the reason, rather than that workers are busy with short jobs.
-func (f *facts) inLine(ctx context.Context) ([]Reason, error) {
-	busy, err := f.claiming(ctx)
+func whyInLine(ctx context.Context, q *inquiry) ([]Reason, error) {
+	busy, err := whyNotClaiming(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	ahead, err := f.ahead(ctx)
-	if len(busy) > 0 && busy[0].ID == "workers-busy" && f.longest < soon && len(ahead) > 0 && ahead[0].Level != OK {
+	ahead, err := whyAhead(ctx, q)
+	if len(busy) > 0 && busy[0].ID == "workers-busy" && q.longest < soon && len(ahead) > 0 && ahead[0].Level != OK {
 		return append(ahead, busy...), err
 	}
 	return append(busy, ahead...), err
@@ -94,24 +94,20 @@ const (
 	leastPace  = 5
 )
 
-// pace says how long the workers of the job's queue take for so many jobs, or at least so many
-// unless isAll, at the pace of the last minutes, if the backend knows that. They take no less than
-// a rate of the queue allows.
-func (f *facts) pace(ctx context.Context, jobs int, isAll bool) ([]string, error) {
-	statistician, ok := driver.As[driver.Statistician](f.queue)
-	if !ok {
-		return nil, nil
-	}
+// describePace says how long the workers of the job's queue take for so many jobs, or at least so
+// many unless isAll, at the pace of the last minutes, if the backend knows that. They take no less
+// than a rate of the queue allows.
+func describePace(ctx context.Context, q *inquiry, jobs int, isAll bool) ([]string, error) {
 	const last = 15 * time.Minute
-	list, err := statistician.Stats(ctx, queue.StatsFilter{From: f.at.Add(-last), Step: time.Minute, ByQueue: true})
-	if ok, err := f.tryOrNote(ctx, "how fast the queue is worked off", err); !ok {
+	list, err := q.Stats(ctx, queue.StatsFilter{From: q.at.Add(-last), Step: time.Minute, ByQueue: true})
+	if ok, err := q.tryOrNote(ctx, "how fast the queue is worked off", err); !ok {
 		return nil, err
 	}
 	least := time.Duration(0) // by the rate
-	if rate := f.rule("").Rate; rate.Jobs > 0 {
+	if rate := findRule(q, "").Rate; rate.Jobs > 0 {
 		least = time.Duration(jobs) * each(rate)
 	}
-	ended, since := f.lastMinutes(list)
+	ended, since := countLastMinutes(q, list)
 	if ended == 0 {
 		return []string{fmt.Sprintf("no job of the queue has ended in the last %s", plain.Duration(last))}, nil
 	}
@@ -122,15 +118,15 @@ func (f *facts) pace(ctx context.Context, jobs int, isAll bool) ([]string, error
 		}
 		return []string{text}, nil
 	}
-	took := f.paceUntil().Sub(f.paceFrom(since))
+	took := findPaceEnd(q).Sub(findPaceStart(q, since))
 	if took <= 0 {
-		took = max(f.at.Sub(since), time.Second)
+		took = max(q.at.Sub(since), time.Second)
 	}
 	at, estimate := "at this pace", time.Duration(float64(took)/float64(ended)*float64(jobs))
-	if share := f.busyShare(list, since, took); share < mostlyBusy {
-		if f.runsLonger(list, since, ended) {
+	if share := computeBusyShare(q, list, since, took); share < mostlyBusy {
+		if areRunsLonger(q, list, since, ended) {
 			return []string{fmt.Sprintf("%s of the queue ended in the last %s, and took less time than what the workers run now, up to %v so far: how long these take is not known",
-				count(ended, "run"), short(took), short(f.longest))}, nil
+				count(ended, "run"), short(took), short(q.longest))}, nil
 		}
 		at = fmt.Sprintf("its workers were busy for %.0f %% of that, so at their full pace", 100*share)
 		estimate = max(time.Duration(float64(estimate)*share), min(estimate, time.Duration(jobs)*leastRun))
@@ -151,12 +147,12 @@ const (
 	leastRun = time.Millisecond
 )
 
-// lastMinutes returns how many runs of the job's queue have ended since the minute that it returns,
-// in the last minutes without a pause: enough to tell a pace, if there are so many.
-func (f *facts) lastMinutes(list []queue.StatsRecord) (ended int64, since time.Time) {
-	since = f.at
+// countLastMinutes returns how many runs of the job's queue have ended since the minute that it
+// returns, in the last minutes without a pause: enough to tell a pace, if there are so many.
+func countLastMinutes(q *inquiry, list []queue.StatsRecord) (ended int64, since time.Time) {
+	since = q.at
 	for _, s := range slices.Backward(list) {
-		if s.Queue != f.job.Queue {
+		if s.Queue != q.job.Queue {
 			continue
 		}
 		if isIdle := since.Sub(s.At) > time.Minute; isIdle && ended >= enoughPace {
@@ -168,36 +164,36 @@ func (f *facts) lastMinutes(list []queue.StatsRecord) (ended int64, since time.T
 	return ended, since
 }
 
-// runsLonger reports whether the workers have no room, and what they run now has taken twice as
+// areRunsLonger reports whether the workers have no room, and what they run now has taken twice as
 // long as the runs of the queue that have ended since then. Then the ended runs do not tell when a
 // worker will have room.
-func (f *facts) runsLonger(list []queue.StatsRecord, since time.Time, ended int64) bool {
-	if len(f.free) > 0 || f.longest < soon {
+func areRunsLonger(q *inquiry, list []queue.StatsRecord, since time.Time, ended int64) bool {
+	if len(q.free) > 0 || q.longest < soon {
 		return false
 	}
 	var ran, running time.Duration
 	for _, s := range list {
-		if !s.At.Before(since) && s.Queue == f.job.Queue {
+		if !s.At.Before(since) && s.Queue == q.job.Queue {
 			ran += s.Ran
 		}
 	}
-	for _, r := range f.runs {
+	for _, r := range q.runs {
 		running += r.Took
 	}
-	return running/time.Duration(len(f.runs)) > 2*ran/time.Duration(ended)
+	return running/time.Duration(len(q.runs)) > 2*ran/time.Duration(ended)
 }
 
-// busyShare returns for which share of the time since then the slots of the job's workers have run
-// jobs, of any queue, with what runs now. It is 1 if that cannot be known, and if groups take turns
-// or wait for limits: then a slot may be free although jobs are due.
-func (f *facts) busyShare(list []queue.StatsRecord, since time.Time, took time.Duration) float64 {
+// computeBusyShare returns for which share of the time since then the slots of the job's workers
+// have run jobs, of any queue, with what runs now. It is 1 if that cannot be known, and if groups
+// take turns or wait for limits: then a slot may be free although jobs are due.
+func computeBusyShare(q *inquiry, list []queue.StatsRecord, since time.Time, took time.Duration) float64 {
 	slots := 0
 	var queues []string
-	for _, w := range f.claimers {
+	for _, w := range q.claimers {
 		slots += w.Concurrency
 		queues = append(queues, w.Queues...)
 	}
-	if limit := f.rule("").Running; limit > 0 {
+	if limit := findRule(q, "").Running; limit > 0 {
 		slots = min(slots, limit)
 	}
 	var ran time.Duration
@@ -206,21 +202,21 @@ func (f *facts) busyShare(list []queue.StatsRecord, since time.Time, took time.D
 			ran += s.Ran
 		}
 	}
-	for _, r := range f.runs {
+	for _, r := range q.runs {
 		ran += min(r.Took, took)
 	}
-	if slots == 0 || ran == 0 || f.takesTurns(f.job.Queue) {
+	if slots == 0 || ran == 0 || q.rules.takesTurns(q.job.Queue) {
 		return 1
 	}
 	return min(float64(ran)/(float64(took)*float64(slots)), 1)
 }
 
-// paceFrom returns when the first runs of the minute began: not before the first worker of the
+// findPaceStart returns when the first runs of the minute began: not before the first worker of the
 // queue was started, if that was in this minute.
-func (f *facts) paceFrom(minute time.Time) time.Time {
+func findPaceStart(q *inquiry, minute time.Time) time.Time {
 	first := minute.Add(time.Minute)
-	for _, w := range f.workers {
-		if slices.Contains(w.Queues, f.job.Queue) && w.StartedAt.Before(first) {
+	for _, w := range q.workers {
+		if slices.Contains(w.Queues, q.job.Queue) && w.StartedAt.Before(first) {
 			first = w.StartedAt
 		}
 	}
@@ -230,16 +226,16 @@ func (f *facts) paceFrom(minute time.Time) time.Time {
 	return first
 }
 
-// paceUntil returns up to when runs are counted: the workers' last report.
-func (f *facts) paceUntil() time.Time {
+// findPaceEnd returns up to when runs are counted: the workers' last report.
+func findPaceEnd(q *inquiry) time.Time {
 	var last time.Time
-	for _, w := range f.workers {
-		if slices.Contains(w.Queues, f.job.Queue) && w.SeenAt.After(last) {
+	for _, w := range q.workers {
+		if slices.Contains(w.Queues, q.job.Queue) && w.SeenAt.After(last) {
 			last = w.SeenAt
 		}
 	}
 	if last.IsZero() {
-		return f.at
+		return q.at
 	}
 	return last
 }

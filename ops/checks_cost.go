@@ -26,11 +26,10 @@ const (
 // claimCost finds the queue whose claims read most pages. Entries of dead rows in the index cost
 // claims most.
 func claimCost(ctx context.Context, d *doctor) (finding, error) {
-	inspector, ok := driver.As[driver.Inspector](d.queue)
-	if !ok {
-		return finding{level: Skipped, value: errNoCapability.Error()}, nil
+	if d.Inspector == nil {
+		return finding{}, errNotTold
 	}
-	counts, err := inspector.Counts(ctx)
+	counts, err := d.Inspector.Counts(ctx)
 	if err != nil {
 		return finding{}, err
 	}
@@ -42,7 +41,7 @@ func claimCost(ctx context.Context, d *doctor) (finding, error) {
 	}
 	worst, most := "", 0
 	for _, name := range names {
-		pages, err := d.server.pages(ctx, name)
+		pages, err := countPages(ctx, d.Server, name)
 		if err != nil {
 			return finding{}, err
 		}
@@ -54,12 +53,12 @@ func claimCost(ctx context.Context, d *doctor) (finding, error) {
 		return finding{value: "no jobs to claim"}, nil
 	}
 	return finding{levelOf(most, manyPages, tooManyPages), fmt.Sprintf("a claim of the queue %s reads %s", worst, count(most, "page")),
-		"see the check drift for a missing index. If it finds none: end what the check horizon finds, let VACUUM run, then REINDEX INDEX CONCURRENTLY " + d.server.tables.Schema + ".jobs_pending_idx"}, nil
+		"see the check drift for a missing index. If it finds none: end what the check horizon finds, let VACUUM run, then REINDEX INDEX CONCURRENTLY " + d.Server.tables.Schema + ".jobs_pending_idx"}, nil
 }
 
-// pages returns how many pages a claim of the queue reads: what finds the oldest job of a kind that
-// there is none of reads as much, for it passes over the first jobs of each priority.
-func (s *server) pages(ctx context.Context, name string) (n int, err error) {
+// countPages returns how many pages a claim of the queue reads: what finds the oldest job of a kind
+// that there is none of reads as much, for it passes over the first jobs of each priority.
+func countPages(ctx context.Context, s *server, name string) (n int, err error) {
 	const plan = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON)\n"
 	const noKind, priorities, jobs = "\n", 10, 100
 	var text []byte
@@ -81,7 +80,7 @@ func (s *server) pages(ctx context.Context, name string) (n int, err error) {
 
 func notifyQueue(ctx context.Context, d *doctor) (finding, error) {
 	var used float64
-	if err := d.server.row(ctx, "notify_queue", &used); err != nil {
+	if err := d.Server.row(ctx, "notify_queue", &used); err != nil {
 		return finding{}, err
 	}
 	return finding{levelOf(used, 0.1, 0.5), fmt.Sprintf("%.0f %% of the server's queue of notifications is in use", used*100),
@@ -91,17 +90,17 @@ func notifyQueue(ctx context.Context, d *doctor) (finding, error) {
 // waits looks for sessions that wait for a transaction which has locked a table of errand's, or
 // rows of it.
 func waits(ctx context.Context, d *doctor) (finding, error) {
-	if f, err := d.server.lockedTable(ctx); err != nil || f.level != "" {
+	if f, err := findLockedTable(ctx, d.Server); err != nil || f.level != "" {
 		return f, err
 	}
 	const toldSince = 140000 // the server tells since when a session waits
-	statement, isBlind, evidence := "waits", !d.server.seesAll, locker.evidence
-	if isBlind && d.server.identity.version >= toldSince {
+	statement, isBlind, evidence := "waits", !d.Server.seesAll, locker.evidence
+	if isBlind && d.Server.identity.version >= toldSince {
 		statement, isBlind, evidence = "waits_seen", false, locker.waitedFor
 	}
 	var holder locker
 	waiting := 0
-	err := d.server.rows(ctx, statement, func(r *sql.Rows) error {
+	err := d.Server.rows(ctx, statement, func(r *sql.Rows) error {
 		var l locker
 		var n int
 		err := r.Scan(append(l.targets(), &n)...)
@@ -114,16 +113,16 @@ func waits(ctx context.Context, d *doctor) (finding, error) {
 	case err != nil:
 		return finding{}, err
 	case waiting > 0:
-		return d.server.waitedRow(ctx, holder, evidence(holder), waiting)
+		return findWaitedRow(ctx, d.Server, holder, evidence(holder), waiting)
 	case isBlind:
-		return d.server.needsStats("no session is seen waiting"), nil
+		return needsStats(d.Server, "no session is seen waiting"), nil
 	}
 	return finding{value: "no session waits long for a lock on errand's tables"}, nil
 }
 
-// waitedRow returns the finding for a transaction for which sessions wait. What it waits for itself
-// comes first.
-func (s *server) waitedRow(ctx context.Context, holder locker, evidence string, waiting int) (finding, error) {
+// findWaitedRow returns the finding for a transaction for which sessions wait. What it waits for
+// itself comes first.
+func findWaitedRow(ctx context.Context, s *server, holder locker, evidence string, waiting int) (finding, error) {
 	chain, err := s.chain(ctx, holder)
 	if err != nil {
 		return finding{}, err
@@ -145,11 +144,11 @@ func (l locker) waitedFor() string {
 }
 
 func collation(ctx context.Context, d *doctor) (finding, error) {
-	if d.server.identity.version < 150000 {
+	if d.Server.identity.version < 150000 {
 		return finding{level: Skipped, value: "the server does not tell before version 15"}, nil
 	}
 	var made, now string
-	if err := d.server.row(ctx, "collation", &made, &now); err != nil {
+	if err := d.Server.row(ctx, "collation", &made, &now); err != nil {
 		return finding{}, err
 	}
 	if made != now && made != "" {
@@ -162,10 +161,10 @@ func collation(ctx context.Context, d *doctor) (finding, error) {
 // retained looks for jobs that should have been pruned.
 func retained(ctx context.Context, d *doctor) (finding, error) {
 	var completed, dead sql.NullFloat64
-	if err := d.server.row(ctx, "retention", &completed, &dead); err != nil {
+	if err := d.Server.row(ctx, "retention", &completed, &dead); err != nil {
 		return finding{}, err
 	}
-	return judgeRetention(d.server.tables.Retention, seconds(completed.Float64), seconds(dead.Float64)), nil
+	return judgeRetention(d.Server.tables.Retention, seconds(completed.Float64), seconds(dead.Float64)), nil
 }
 
 // judgeRetention compares the retention with for how long the oldest ended jobs have been kept; 0
@@ -192,19 +191,19 @@ func judgeRetention(keeps queue.Retention, completed, dead time.Duration) findin
 // gives another one while it resets the last. So each connection asks both after itself and the
 // other.
 func pooler(ctx context.Context, d *doctor) (finding, error) {
-	a, err := d.server.tables.DB.Conn(ctx)
+	a, err := d.Server.tables.DB.Conn(ctx)
 	if err != nil {
 		return finding{}, err
 	}
 	defer a.Close()
-	b, err := d.server.tables.DB.Conn(ctx)
+	b, err := d.Server.tables.DB.Conn(ctx)
 	if err != nil {
 		return finding{}, err
 	}
 	defer b.Close()
 	seen := make(map[int]*sql.Conn)
 	for _, conn := range []*sql.Conn{a, b, a, a, b, b, a, b, a, a, b, b} {
-		pid, err := d.server.txPid(ctx, conn)
+		pid, err := readTxPid(ctx, d.Server, conn)
 		if err != nil {
 			return finding{}, err
 		}
@@ -232,8 +231,8 @@ func pooledAdvice(conn *sql.Conn) string {
 
 const backendPid = "SELECT pg_backend_pid()"
 
-// txPid returns which process of the server the connection has in a transaction.
-func (s *server) txPid(ctx context.Context, conn *sql.Conn) (pid int, err error) {
+// readTxPid returns which process of the server the connection has in a transaction.
+func readTxPid(ctx context.Context, s *server, conn *sql.Conn) (pid int, err error) {
 	s.note(backendPid)
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -246,9 +245,9 @@ func (s *server) txPid(ctx context.Context, conn *sql.Conn) (pid int, err error)
 
 // listen finds out whether a notification arrives that a different connection sends.
 func listen(ctx context.Context, d *doctor) (finding, error) {
-	waiter, ok := driver.As[driver.Waiter](d.queue)
+	waiter, ok := driver.As[driver.Waiter](d.Queue)
 	if !ok {
-		return finding{level: Skipped, value: errNoCapability.Error()}, nil
+		return finding{}, errNotTold
 	}
 	if d.pooled && d.options.Tool {
 		return finding{level: Skipped, value: "a pooler is between this command and the server: whether workers listen is in their reports"}, nil
@@ -281,7 +280,7 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 				return finding{levelOf(took, time.Second, time.Hour), fmt.Sprintf("a notification took %v", short(took)), "the server is busy, or the network is slow"}, nil
 			}
 			isListening, began = true, time.Now()
-			if err := d.server.notify(ctx, name); err != nil {
+			if err := notify(ctx, d.Server, name); err != nil {
 				return finding{}, err
 			}
 		case <-ctx.Done():
@@ -295,7 +294,7 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 
 // notify notifies the listeners of a queue, in a transaction: a pooler would let lib/pq run the
 // statement of another client.
-func (s *server) notify(ctx context.Context, name string) error {
+func notify(ctx context.Context, s *server, name string) error {
 	const text = "SELECT pg_notify($1, $2)"
 	s.note(text, s.tables.Schema, name)
 	tx, err := s.tables.DB.BeginTx(ctx, nil)

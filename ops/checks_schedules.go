@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // maxLastJobs is how many jobs the check of schedules reads at most. Each is a call, and the check
@@ -20,11 +19,7 @@ const maxLastJobs = 100
 // scheduled looks for schedules whose next tick nobody fires, and for those that skip ticks because
 // an earlier tick's job has not ended.
 func scheduled(ctx context.Context, d *doctor) (finding, error) {
-	s, ok := driver.As[driver.Scheduler](d.queue)
-	if !ok {
-		return finding{level: Skipped, value: errNoCapability.Error()}, nil
-	}
-	all, err := s.Schedules(ctx)
+	all, err := d.Schedules(ctx)
 	if err != nil || len(all) == 0 {
 		return finding{value: "there are no schedules"}, err
 	}
@@ -32,11 +27,11 @@ func scheduled(ctx context.Context, d *doctor) (finding, error) {
 		return f, nil
 	}
 	now := d.now()
-	if f, err := d.lateSchedules(ctx, all, now); err != nil || f.level != "" {
+	if f, err := findLateSchedules(ctx, d, all, now); err != nil || f.level != "" {
 		return f, err
 	}
 	skipped := haveSkipped(all)
-	f, err := d.skippingSchedules(ctx, skipped[:min(len(skipped), maxLastJobs)], now)
+	f, err := findSkippingSchedules(ctx, d, skipped[:min(len(skipped), maxLastJobs)], now)
 	if err != nil {
 		return finding{}, err
 	}
@@ -86,14 +81,14 @@ func haveSkipped(all []queue.ScheduleRecord) (some []queue.ScheduleRecord) {
 
 // now is the time by the server's clock, as far as it is known.
 func (d *doctor) now() time.Time {
-	if d.server == nil {
+	if d.Server == nil {
 		return time.Now()
 	}
-	return d.server.identity.clock.Add(time.Since(d.server.identity.replied))
+	return d.Server.identity.clock.Add(time.Since(d.Server.identity.replied))
 }
 
-// lateSchedules looks for ticks that have come long ago and were not fired.
-func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, now time.Time) (finding, error) {
+// findLateSchedules looks for ticks that have come long ago and were not fired.
+func findLateSchedules(ctx context.Context, d *doctor, all []queue.ScheduleRecord, now time.Time) (finding, error) {
 	var late []string
 	longest := time.Duration(0)
 	for _, s := range all {
@@ -107,11 +102,10 @@ func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, 
 	}
 	f := finding{d.options.Backlog.level(longest), "ticks that nobody has fired: " + enumerate(late),
 		"the log of a worker says why: it may lack the rights of errand_enqueuer, or a time zone, or somebody has written into the schedule's row"}
-	fleet, ok := driver.As[driver.Fleet](d.queue)
-	if !ok {
+	workers, _, err := d.workers(ctx)
+	if errors.Is(err, errNotTold) {
 		return f, nil
 	}
-	workers, _, err := d.workers(ctx, fleet)
 	if err != nil {
 		return finding{}, err
 	}
@@ -120,10 +114,10 @@ func (d *doctor) lateSchedules(ctx context.Context, all []queue.ScheduleRecord, 
 		f.advice = startFiring
 		return f, nil
 	}
-	if d.server == nil {
+	if d.Server == nil {
 		return f, nil
 	}
-	held, err := d.server.schedulesHeld(ctx)
+	held, err := d.Server.schedulesHeld(ctx)
 	if err != nil || len(held) == 0 {
 		return f, err
 	}
@@ -147,24 +141,23 @@ func (s *server) schedulesHeld(ctx context.Context) (chain, error) {
 	return s.chain(ctx, list[0])
 }
 
-// skippingSchedules looks for schedules that have skipped ticks for a while because of a job that
-// is live. Its level is "" if there are none.
-func (d *doctor) skippingSchedules(ctx context.Context, some []queue.ScheduleRecord, now time.Time) (worst finding, err error) {
-	inspector, ok := driver.As[driver.Inspector](d.queue)
-	if !ok {
+// findSkippingSchedules looks for schedules that have skipped ticks for a while because of a job
+// that is live. Its level is "" if there are none.
+func findSkippingSchedules(ctx context.Context, d *doctor, some []queue.ScheduleRecord, now time.Time) (worst finding, err error) {
+	if d.Inspector == nil {
 		return finding{}, nil
 	}
 	var skipping []string
 	for _, s := range some {
-		job, ok, err := inspector.Job(ctx, s.LastJob)
+		job, ok, err := d.Inspector.Job(ctx, s.LastJob)
 		if err != nil {
 			return finding{}, err
 		}
-		if !ok || !d.isSkipping(&s, &job, now) {
+		if !ok || !isSkipping(d, &s, &job, now) {
 			continue
 		}
 		skipping = append(skipping, fmt.Sprintf("%s (job %d is %s)", s.Name, job.ID, liveText(&job)))
-		if f := d.skipping(&job); worst.level == "" || f.level == Fail && worst.level == Warn {
+		if f := judgeSkipping(d, &job); worst.level == "" || f.level == Fail && worst.level == Warn {
 			worst = f
 		}
 	}
@@ -173,7 +166,7 @@ func (d *doctor) skippingSchedules(ctx context.Context, some []queue.ScheduleRec
 }
 
 // isSkipping reports whether the schedule has skipped ticks for a while because the job is live.
-func (d *doctor) isSkipping(s *queue.ScheduleRecord, job *queue.Record, now time.Time) bool {
+func isSkipping(d *doctor, s *queue.ScheduleRecord, job *queue.Record, now time.Time) bool {
 	switch job.Status {
 	case queue.StatusPending, queue.StatusRunning, queue.StatusHeld:
 	default:
@@ -194,8 +187,8 @@ func liveText(job *queue.Record) string {
 	return string(job.Status)
 }
 
-// skipping is what to do about a schedule that skips ticks because of the job.
-func (d *doctor) skipping(job *queue.Record) finding {
+// judgeSkipping is what to do about a schedule that skips ticks because of the job.
+func judgeSkipping(d *doctor, job *queue.Record) finding {
 	if job.Status == queue.StatusHeld {
 		return finding{level: Fail, advice: fmt.Sprintf("mend what made job %d fail, then: %s; or: %s", job.ID, d.command("jobs", "retry", job.ID), d.command("jobs", "delete", job.ID))}
 	}

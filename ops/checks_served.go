@@ -61,7 +61,7 @@ func servedVersion(_ context.Context, d *doctor) (finding, error) {
 		}
 	}
 	slices.Sort(names)
-	f := d.served.worstOf(d.served.all, names[0], func(s driver.ServerRecord) finding {
+	f := worstOf(d.served, d.served.all, names[0], func(s driver.ServerRecord) finding {
 		major, _, _ := strings.Cut(s.Info["redis_version"], ".")
 		if n, err := strconv.Atoi(major); err != nil || n >= oldestRedis {
 			return finding{}
@@ -83,7 +83,7 @@ func servedWritable(_ context.Context, d *doctor) (finding, error) {
 		return finding{Fail, "the server is a replica, which only reads", "give the programs the URL of its master, " +
 			d.served.all[0].Info["master_host"] + ":" + d.served.all[0].Info["master_port"]}, nil
 	}
-	return d.served.worstOf(d.served.all, "yes", func(s driver.ServerRecord) finding {
+	return worstOf(d.served, d.served.all, "yes", func(s driver.ServerRecord) finding {
 		least, hasLeast := s.Info["min_slaves_good_slaves"]
 		wants := number(s.Config, "min-replicas-to-write")
 		switch {
@@ -109,11 +109,11 @@ func cluster(_ context.Context, d *doctor) (finding, error) {
 	if !d.served.isCluster() {
 		return finding{level: Skipped, value: "the server is no cluster"}, nil
 	}
-	if f, ok := d.served.denied("+cluster|info"); ok {
+	if f, ok := findDenied(d.served, "+cluster|info"); ok {
 		return f, nil
 	}
 	healthy := fmt.Sprintf("all slots are served, by %s", count(int(number(d.served.all[0].Info, "cluster_size")), "master"))
-	return d.served.worstOf(d.served.all, healthy, func(s driver.ServerRecord) finding {
+	return worstOf(d.served, d.served.all, healthy, func(s driver.ServerRecord) finding {
 		switch ok := number(s.Info, "cluster_slots_ok"); {
 		case ok < slots:
 			return finding{Fail, fmt.Sprintf("%.0f of %d slots are not served, and the jobs in them cannot be reached", slots-ok, slots),
@@ -128,7 +128,7 @@ func cluster(_ context.Context, d *doctor) (finding, error) {
 // replicas looks for masters of a cluster that nothing can replace, and for replicas that lag.
 func replicas(_ context.Context, d *doctor) (finding, error) {
 	n := 0
-	f := d.served.worstOf(d.served.all, "", func(s driver.ServerRecord) finding {
+	f := worstOf(d.served, d.served.all, "", func(s driver.ServerRecord) finding {
 		n += int(number(s.Info, "connected_slaves"))
 		switch {
 		case isReplica(s) && s.Info["master_link_status"] != "up":
@@ -146,7 +146,7 @@ func replicas(_ context.Context, d *doctor) (finding, error) {
 		return f, nil
 	}
 	f.value = "connected: " + count(n, "replica")
-	if denied, isDenied := d.served.denied(mayReadConfig); isDenied && d.served.isCluster() {
+	if denied, isDenied := findDenied(d.served, mayReadConfig); isDenied && d.served.isCluster() {
 		f.value += "; min-replicas-to-write is not known: " + denied.value
 	}
 	return f, nil
@@ -156,7 +156,7 @@ func replicas(_ context.Context, d *doctor) (finding, error) {
 func memory(_ context.Context, d *doctor) (finding, error) {
 	highest := ""
 	most := -1.0
-	f := d.served.worstOf(d.served.all, "", func(s driver.ServerRecord) finding {
+	f := worstOf(d.served, d.served.all, "", func(s driver.ServerRecord) finding {
 		used, limit, policy := number(s.Info, "used_memory"), number(s.Info, "maxmemory"), s.Info["maxmemory_policy"]
 		const keep = "CONFIG SET maxmemory-policy noeviction, and in the configuration file"
 		evicts := policy != "noeviction" && policy != ""
@@ -189,10 +189,10 @@ func megabytes(bytes float64) string { return fmt.Sprintf("%.0f MB", bytes/(1<<2
 // servedDurability looks whether jobs are on disk.
 func servedDurability(_ context.Context, d *doctor) (finding, error) {
 	healthy := "the append-only file is on, appendfsync is " + d.served.all[0].Config["appendfsync"]
-	if f, isDenied := d.served.denied(mayReadConfig); isDenied {
+	if f, isDenied := findDenied(d.served, mayReadConfig); isDenied {
 		healthy = "the append-only file is on; appendfsync is not known: " + f.value
 	}
-	return d.served.worstOf(d.served.all, healthy, func(s driver.ServerRecord) finding {
+	return worstOf(d.served, d.served.all, healthy, func(s driver.ServerRecord) finding {
 		switch {
 		case s.Info["aof_enabled"] != "1":
 			return finding{Warn, "appendonly is no: jobs since the last snapshot are lost when the server ends", "CONFIG SET appendonly yes, and in the configuration file"}
@@ -205,10 +205,10 @@ func servedDurability(_ context.Context, d *doctor) (finding, error) {
 
 // functions looks whether the masters have errand's functions, in the version of this program.
 func functions(_ context.Context, d *doctor) (finding, error) {
-	if f, ok := d.served.denied("+function|list"); ok {
+	if f, ok := findDenied(d.served, "+function|list"); ok {
 		return f, nil
 	}
-	return d.served.worstOf(d.served.masters(), "errand's functions are loaded, in this program's version", func(s driver.ServerRecord) finding {
+	return worstOf(d.served, d.served.masters(), "errand's functions are loaded, in this program's version", func(s driver.ServerRecord) finding {
 		if s.HasCode {
 			return finding{}
 		}
@@ -223,7 +223,7 @@ func latency(_ context.Context, d *doctor) (finding, error) {
 	for _, s := range d.served.all {
 		longest = max(longest, s.Took)
 	}
-	return d.served.worstOf(d.served.all, fmt.Sprintf("an answer takes %v at most", longest.Round(10*time.Microsecond)), func(s driver.ServerRecord) finding {
+	return worstOf(d.served, d.served.all, fmt.Sprintf("an answer takes %v at most", longest.Round(10*time.Microsecond)), func(s driver.ServerRecord) finding {
 		return finding{levelOf(s.Took, 100*time.Millisecond, time.Second), fmt.Sprintf("an answer takes %v", s.Took.Round(10*time.Microsecond)),
 			"the server is busy (SLOWLOG GET), the host is (swap, other processes), or the network is slow"}
 	}), nil
@@ -237,14 +237,14 @@ func servedClock(_ context.Context, d *doctor) (finding, error) {
 			farthest = s
 		}
 	}
-	return d.served.worstOf(d.served.all, judgeClock(farthest.Ahead, farthest.Took).value, func(s driver.ServerRecord) finding {
+	return worstOf(d.served, d.served.all, judgeClock(farthest.Ahead, farthest.Took).value, func(s driver.ServerRecord) finding {
 		return judgeClock(s.Ahead, s.Took)
 	}), nil
 }
 
 func servedConnections(_ context.Context, d *doctor) (finding, error) {
 	busiest, most := "", -1.0
-	f := d.served.worstOf(d.served.all, "", func(s driver.ServerRecord) finding {
+	f := worstOf(d.served, d.served.all, "", func(s driver.ServerRecord) finding {
 		used, limit := number(s.Info, "connected_clients"), number(s.Info, "maxclients")
 		if limit == 0 {
 			return finding{}

@@ -48,7 +48,7 @@ func TestServedFaults(t *testing.T) {
 // rights.
 func TestDeniedByRedis(t *testing.T) {
 	t.Parallel()
-	f := &facts{}
+	f := &inquiry{}
 	ok, err := f.tryOrNote(t.Context(), "which workers live", fmt.Errorf("refused: %w", fs.ErrPermission))
 	if ok || err != nil || len(f.unknown) != 1 || !strings.HasSuffix(f.unknown[0], "ask as a user that has the rights of docs/redis.acl") {
 		t.Errorf("got %t, error %v, unknown %q", ok, err, f.unknown)

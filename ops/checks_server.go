@@ -53,14 +53,14 @@ type identity struct {
 
 // reach connects to the server, and finds out what other checks need to know.
 func reached(ctx context.Context, d *doctor) (finding, error) {
-	if err := d.server.identifyInTime(ctx, reachTimeout); err != nil {
+	if err := d.Server.identifyInTime(ctx, reachTimeout); err != nil {
 		u := reach.Check(err)
 		if u == nil {
 			u = &reach.Error{Problem: "the server answers with an error: " + err.Error(), Advice: reach.LookAtServer, Err: err}
 		}
 		return finding{Fail, u.Error(), u.Advice}, nil
 	}
-	return finding{value: d.server.name + " as " + d.server.role}, nil
+	return finding{value: d.Server.name + " as " + d.Server.role}, nil
 }
 
 // identify asks the server who it is.
@@ -81,9 +81,9 @@ func (s *server) identify(ctx context.Context) error {
 const oldest = 13
 
 func version(_ context.Context, d *doctor) (finding, error) {
-	major := d.server.identity.version / 10000
+	major := d.Server.identity.version / 10000
 	end := endOfLife(major)
-	f := finding{value: fmt.Sprintf("%s, maintained until %s", d.server.name, end.Format("January 2006"))}
+	f := finding{value: fmt.Sprintf("%s, maintained until %s", d.Server.name, end.Format("January 2006"))}
 	switch {
 	case major < oldest:
 		f.level, f.advice = Fail, fmt.Sprintf("errand needs PostgreSQL %d or newer", oldest)
@@ -100,13 +100,13 @@ func endOfLife(major int) time.Time {
 }
 
 func writable(ctx context.Context, d *doctor) (finding, error) {
-	if d.server.identity.isStandby {
+	if d.Server.identity.isStandby {
 		return finding{Fail, "the server is a standby, which only reads", askPrimary}, nil
 	}
-	switch places, err := d.server.readOnly(ctx); {
+	switch places, err := d.Server.readOnly(ctx); {
 	case err != nil:
 		return finding{}, err
-	case d.server.identity.isReadOnly:
+	case d.Server.identity.isReadOnly:
 		return finding{Fail, placesText(places), writeAgain(places)}, nil
 	case len(places) > 0: // of other roles than this one
 		return finding{Warn, placesText(places) + ", which may change jobs", writeAgain(places)}, nil
@@ -116,7 +116,7 @@ func writable(ctx context.Context, d *doctor) (finding, error) {
 
 // clock compares the server's clock with the local one, which may be off by half a round trip.
 func clock(_ context.Context, d *doctor) (finding, error) {
-	i := d.server.identity
+	i := d.Server.identity
 	trip := i.replied.Sub(i.asked)
 	return judgeClock(i.ahead(), trip), nil
 }
@@ -137,7 +137,7 @@ func judgeClock(off, trip time.Duration) finding {
 
 func connections(ctx context.Context, d *doctor) (finding, error) {
 	var most, used, roleMost, roleUsed, baseMost, baseUsed int
-	if err := d.server.row(ctx, "connections", &most, &used, &roleMost, &roleUsed, &baseMost, &baseUsed); err != nil {
+	if err := d.Server.row(ctx, "connections", &most, &used, &roleMost, &roleUsed, &baseMost, &baseUsed); err != nil {
 		return finding{}, err
 	}
 	var f finding
@@ -148,7 +148,7 @@ func connections(ctx context.Context, d *doctor) (finding, error) {
 		advice     string
 	}{
 		{"the server", used, most, "raise max_connections, or lower the pools of the programs"},
-		{"the role " + d.server.role, roleUsed, roleMost, "ALTER ROLE " + d.server.role + " CONNECTION LIMIT, or lower the pools of the programs"},
+		{"the role " + d.Server.role, roleUsed, roleMost, "ALTER ROLE " + d.Server.role + " CONNECTION LIMIT, or lower the pools of the programs"},
 		{"the database", baseUsed, baseMost, "ALTER DATABASE … CONNECTION LIMIT, or lower the pools of the programs"},
 	} {
 		if l.most < 0 {
@@ -165,6 +165,10 @@ func connections(ctx context.Context, d *doctor) (finding, error) {
 
 // settings reads settings, by their names.
 func (s *server) settings(ctx context.Context) (map[string]string, error) {
+	if s.known.settings != nil {
+		s.note(s.load("settings"))
+		return s.known.settings, nil
+	}
 	values := make(map[string]string)
 	err := s.rows(ctx, "settings", func(r *sql.Rows) error {
 		var name, value string
@@ -172,15 +176,18 @@ func (s *server) settings(ctx context.Context) (map[string]string, error) {
 		values[name] = value
 		return err
 	})
+	if err == nil {
+		s.known.settings = values
+	}
 	return values, err
 }
 
 func durability(ctx context.Context, d *doctor) (finding, error) {
-	values, err := d.server.settings(ctx)
+	values, err := d.Server.settings(ctx)
 	if err != nil {
 		return finding{}, err
 	}
-	if f, err := d.server.waitsForStandby(ctx, values); err != nil || f.level != "" {
+	if f, err := findStandbyWait(ctx, d.Server, values); err != nil || f.level != "" {
 		return f, err
 	}
 	var off []string
@@ -201,9 +208,9 @@ func durability(ctx context.Context, d *doctor) (finding, error) {
 	return f, nil
 }
 
-// waitsForStandby returns the finding if commits wait for a synchronous standby that hangs, or will
+// findStandbyWait returns the finding if commits wait for a synchronous standby that hangs, or will
 // wait because none is connected. A role that may not see standbys learns nothing of it.
-func (s *server) waitsForStandby(ctx context.Context, settings map[string]string) (finding, error) {
+func findStandbyWait(ctx context.Context, s *server, settings map[string]string) (finding, error) {
 	names, commit := settings["synchronous_standby_names"], settings["synchronous_commit"]
 	if names == "" {
 		return finding{}, nil
@@ -228,7 +235,7 @@ func (s *server) waitsForStandby(ctx context.Context, settings map[string]string
 }
 
 func planner(ctx context.Context, d *doctor) (finding, error) {
-	values, err := d.server.settings(ctx)
+	values, err := d.Server.settings(ctx)
 	if err != nil {
 		return finding{}, err
 	}

@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,14 +11,14 @@ import (
 func schema(ctx context.Context, d *doctor) (finding, error) {
 	var found int
 	advice := "if this is the right database, run " + d.command("migrate", "up") + ", postgres.Migrate with the same Options, or your migration tool"
-	err := d.server.row(ctx, "schema", &found)
+	err := d.Server.row(ctx, "schema", &found)
 	if code := sqlState(err); code == undefinedTable || code == invalidSchema {
-		return finding{Fail, fmt.Sprintf("this database has no schema %s with errand's tables", d.server.tables.Schema), advice}, nil
+		return finding{Fail, fmt.Sprintf("this database has no schema %s with errand's tables", d.Server.tables.Schema), advice}, nil
 	}
 	if err != nil {
 		return finding{}, err
 	}
-	return judgeVersion(found, d.server.tables.Version, advice), nil
+	return judgeVersion(found, d.Server.tables.Version, advice), nil
 }
 
 // judgeVersion compares the newest migration that has run with the newest one that is known.
@@ -39,7 +38,7 @@ func judgeVersion(found, known int, advice string) finding {
 func sequences(ctx context.Context, d *doctor) (finding, error) {
 	var behind []string
 	level := Warn
-	err := d.server.rows(ctx, "sequences", func(r *sql.Rows) error {
+	err := d.Server.rows(ctx, "sequences", func(r *sql.Rows) error {
 		var name string
 		var last, used int64
 		if err := r.Scan(&name, &last, &used); err != nil {
@@ -60,7 +59,7 @@ func sequences(ctx context.Context, d *doctor) (finding, error) {
 
 // table looks at what the table of jobs should not have.
 func table(ctx context.Context, d *doctor) (finding, error) {
-	s, err := d.server.stats(ctx)
+	s, err := d.Server.stats(ctx)
 	if err != nil {
 		return finding{}, err
 	}
@@ -69,22 +68,22 @@ func table(ctx context.Context, d *doctor) (finding, error) {
 	switch {
 	case s.age >= wraps:
 		return finding{levelOf(s.age, wraps, wraps*8/5), fmt.Sprintf("its oldest row is %d million transactions old", s.age/1_000_000),
-			"the server stops writing at 2.1 billion: see the check horizon, then VACUUM (FREEZE) " + d.server.tables.Schema + ".jobs"}, nil
+			"the server stops writing at 2.1 billion: see the check horizon, then VACUUM (FREEZE) " + d.Server.tables.Schema + ".jobs"}, nil
 	case s.hasRowSecurity:
-		return finding{Warn, "it has row security", "workers may not see all jobs: " + d.server.disableRowSecurity()}, nil
+		return finding{Warn, "it has row security", "workers may not see all jobs: " + d.Server.disableRowSecurity()}, nil
 	case s.triggers != "":
 		return finding{Warn, "it has triggers that are not errand's: " + s.triggers, "such a trigger slows every call down, and may change jobs: DROP TRIGGER, unless you need it"}, nil
 	case s.bytes < shortest:
 		return finding{Warn, fmt.Sprintf("it has only %d kB", s.bytes>>10),
 			"the table was written anew or truncated, as by pg_restore, logical replication, VACUUM FULL, CLUSTER, REPACK or TRUNCATE. It is too short now, so the server may choose slow plans when it grows. " +
-				"What makes it as long as the first migration does: " + d.server.lengthen()}, nil
+				"What makes it as long as the first migration does: " + lengthenTable(d.Server)}, nil
 	}
 	return f, nil
 }
 
-// lengthen returns the statements that make the table of jobs as long as the first migration does.
-// Nobody sees their rows, because they are one transaction.
-func (s *server) lengthen() string {
+// lengthenTable returns the statements that make the table of jobs as long as the first migration
+// does. Nobody sees their rows, because they are one transaction.
+func lengthenTable(s *server) string {
 	jobs := identifier(s.tables.Schema) + ".jobs"
 	return "BEGIN; INSERT INTO " + jobs + " (id, status, payload) SELECT -i, 'completed', to_jsonb(repeat('x', 1800)) FROM generate_series(1, 600) AS i; " +
 		"DELETE FROM " + jobs + " WHERE id BETWEEN -600 AND -1; COMMIT"
@@ -101,7 +100,14 @@ type tableStats struct {
 }
 
 func (s *server) stats(ctx context.Context) (t tableStats, err error) {
+	if s.known.table != nil {
+		s.note(s.load("table"))
+		return *s.known.table, nil
+	}
 	err = s.row(ctx, "table", &t.bytes, &t.hasRowSecurity, &t.tuples, &t.age, &t.triggers, &t.noAutovacuum)
+	if err == nil {
+		s.known.table = &t
+	}
 	return t, err
 }
 
@@ -113,7 +119,7 @@ type holder struct {
 	application, role, state string
 }
 
-func (s *server) holders(ctx context.Context) (list []holder, err error) {
+func readHolders(ctx context.Context, s *server) (list []holder, err error) {
 	err = s.rows(ctx, "horizon", func(r *sql.Rows) error {
 		var h holder
 		err := r.Scan(&h.kind, &h.name, &h.xids, &h.held, &h.application, &h.role, &h.state)
@@ -131,7 +137,7 @@ const (
 )
 
 func horizon(ctx context.Context, d *doctor) (finding, error) {
-	list, err := d.server.holders(ctx)
+	list, err := readHolders(ctx, d.Server)
 	if err != nil {
 		return finding{}, err
 	}
@@ -145,8 +151,8 @@ func horizon(ctx context.Context, d *doctor) (finding, error) {
 			worst = finding{level, h.String(), h.remedy()}
 		}
 	}
-	if worst.level == "" && !d.server.seesAll {
-		return d.server.needsStats("no holder found"), nil
+	if worst.level == "" && !d.Server.seesAll {
+		return needsStats(d.Server, "no holder found"), nil
 	}
 	return worst, nil
 }
@@ -205,14 +211,14 @@ func deadRows(ctx context.Context, d *doctor) (finding, error) {
 	var dead, live int64
 	var since sql.NullFloat64
 	var isRunning bool
-	if err := d.server.row(ctx, "dead_rows", &dead, &live, &since, &isRunning); err != nil {
+	if err := d.Server.row(ctx, "dead_rows", &dead, &live, &since, &isRunning); err != nil {
 		return finding{}, err
 	}
 	if dead <= fewDead {
 		return finding{value: fmt.Sprintf("few: at most %d", fewDead)}, nil
 	}
 	f := finding{value: fmt.Sprintf("%s beside %s, and no VACUUM so far", count(dead, "dead row"), count(live, "live row")),
-		advice: "see the checks horizon and autovacuum. If they find nothing: VACUUM " + d.server.tables.Schema + ".jobs"}
+		advice: "see the checks horizon and autovacuum. If they find nothing: VACUUM " + d.Server.tables.Schema + ".jobs"}
 	if since.Valid {
 		f.value = fmt.Sprintf("%s beside %s, the last VACUUM was %v ago", count(dead, "dead row"), count(live, "live row"), short(seconds(since.Float64)))
 	}
@@ -230,11 +236,11 @@ func deadRows(ctx context.Context, d *doctor) (finding, error) {
 }
 
 func autovacuum(ctx context.Context, d *doctor) (finding, error) {
-	values, err := d.server.settings(ctx)
+	values, err := d.Server.settings(ctx)
 	if err != nil {
 		return finding{}, err
 	}
-	t, err := d.server.stats(ctx)
+	t, err := d.Server.stats(ctx)
 	switch {
 	case err != nil:
 		return finding{}, err
@@ -243,14 +249,14 @@ func autovacuum(ctx context.Context, d *doctor) (finding, error) {
 	case values["track_counts"] == "off":
 		return finding{Fail, "track_counts is off, so autovacuum does nothing", "ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf()"}, nil
 	case t.noAutovacuum:
-		return finding{Fail, "autovacuum is off for the table of jobs", "ALTER TABLE " + d.server.tables.Schema + ".jobs RESET (autovacuum_enabled)"}, nil
+		return finding{Fail, "autovacuum is off for the table of jobs", "ALTER TABLE " + d.Server.tables.Schema + ".jobs RESET (autovacuum_enabled)"}, nil
 	}
 	return finding{value: "on"}, nil
 }
 
 func staleLeases(ctx context.Context, d *doctor) (finding, error) {
 	var jobs, workers int
-	if err := d.server.row(ctx, "stale_leases", &jobs, &workers); err != nil {
+	if err := d.Server.row(ctx, "stale_leases", &jobs, &workers); err != nil {
 		return finding{}, err
 	}
 	if jobs == 0 {
@@ -263,5 +269,3 @@ func staleLeases(ctx context.Context, d *doctor) (finding, error) {
 
 // startReclaimer is what to do about jobs that nobody reclaims.
 const startReclaimer = "start a worker: every worker reclaims the jobs of all queues"
-
-var errNoCapability = errors.New("this backend does not tell")

@@ -16,11 +16,7 @@ import (
 
 // fleet looks for workers that are not as they should be.
 func fleet(ctx context.Context, d *doctor) (finding, error) {
-	f, ok := driver.As[driver.Fleet](d.queue)
-	if !ok {
-		return finding{level: Skipped, value: errNoCapability.Error()}, nil
-	}
-	workers, held, err := d.workers(ctx, f)
+	workers, held, err := d.workers(ctx)
 	if err != nil {
 		return finding{}, err
 	}
@@ -56,16 +52,16 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 
 // workers returns the workers, and the transaction that keeps some of them from reporting
 // themselves, nil if there is none or if that cannot be known. These are taken for live ones.
-func (d *doctor) workers(ctx context.Context, f driver.Fleet) ([]driver.WorkerRecord, *heldReports, error) {
-	workers, err := f.Workers(ctx)
-	if err != nil || d.server == nil {
+func (d *doctor) workers(ctx context.Context) ([]driver.WorkerRecord, *heldReports, error) {
+	workers, err := d.Workers(ctx)
+	if err != nil || d.Server == nil {
 		return workers, nil, err
 	}
 	if !d.knowsHeld && slices.ContainsFunc(workers, isSilent) { // once for all checks: it takes a second or two
 		look, cancel := context.WithTimeout(ctx, checkTimeout*3/4)
 		defer cancel()
 		d.knowsHeld = true
-		if d.held, err = d.server.heldReports(look, workers); err != nil {
+		if d.held, err = d.Server.heldReports(look, workers); err != nil {
 			d.held = nil
 		}
 	}
@@ -86,16 +82,11 @@ func lately(workers []driver.WorkerRecord) (list []string) {
 
 // nobodyServes looks for due jobs that no live worker claims, because of their queue or kind.
 func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
-	b, ok := driver.As[driver.Backlogger](d.queue)
-	f, isFleet := driver.As[driver.Fleet](d.queue)
-	if !ok || !isFleet {
-		return finding{level: Skipped, value: errNoCapability.Error()}, nil
-	}
-	backlogs, err := b.Backlogs(ctx)
+	backlogs, err := d.Backlogs(ctx)
 	if err != nil {
 		return finding{}, err
 	}
-	workers, _, err := d.workers(ctx, f)
+	workers, _, err := d.workers(ctx)
 	if err != nil {
 		return finding{}, err
 	}
@@ -111,7 +102,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 			queues = append(queues, withLost(b.Queue, vanished(workers, b.Queue, ""), b.Queue, queuesOf(live)))
 			continue
 		}
-		due, err := d.dueKinds(ctx, b.Queue)
+		due, err := readDueKinds(ctx, d, b.Queue)
 		if err != nil {
 			return finding{}, err
 		}
@@ -150,10 +141,10 @@ func withLost(text string, lost []driver.WorkerRecord, name string, names []stri
 	return text
 }
 
-// dueKinds returns kinds of jobs of the queue that have been due for a while.
-func (d *doctor) dueKinds(ctx context.Context, name string) (kinds []string, err error) {
-	if d.server != nil {
-		err = d.server.rows(ctx, "due_kinds", func(r *sql.Rows) error {
+// readDueKinds returns kinds of jobs of the queue that have been due for a while.
+func readDueKinds(ctx context.Context, d *doctor, name string) (kinds []string, err error) {
+	if d.Server != nil {
+		err = d.Server.rows(ctx, "due_kinds", func(r *sql.Rows) error {
 			var kind string
 			var n int
 			err := r.Scan(&kind, &n)
@@ -162,11 +153,10 @@ func (d *doctor) dueKinds(ctx context.Context, name string) (kinds []string, err
 		}, name, soon.Seconds())
 		return kinds, err
 	}
-	inspector, ok := driver.As[driver.Inspector](d.queue)
-	if !ok {
+	if d.Inspector == nil {
 		return nil, nil
 	}
-	page, _, err := inspector.Jobs(ctx, queue.Filter{Queue: name, Status: queue.StatusPending, Bare: true})
+	page, _, err := d.Inspector.Jobs(ctx, queue.Filter{Queue: name, Status: queue.StatusPending, Bare: true})
 	for _, r := range page {
 		if time.Since(r.ScheduledAt) >= soon && !slices.Contains(kinds, r.Kind) {
 			kinds = append(kinds, r.Kind)

@@ -25,13 +25,13 @@ type due struct {
 // maxDue is how many due jobs of a queue Explain looks at.
 const maxDue = maxPages * 1000
 
-// dueJobs returns the due jobs of a queue: those that a claim takes before the job before, or all
+// readDue returns the due jobs of a queue: those that a claim takes before the job before, or all
 // if that is nil. Of ordered jobs only those count that are the first of their line, and none
 // before a job. isAll is false if there are more than it has looked at, and ok if they cannot be
 // known.
-func (f *facts) dueJobs(ctx context.Context, name string, before *queue.Record) (list []due, isAll, ok bool, err error) {
-	if f.server == nil {
-		list, isAll, err = f.listDue(ctx, name, before)
+func readDue(ctx context.Context, q *inquiry, name string, before *queue.Record) (list []due, isAll, ok bool, err error) {
+	if q.Server == nil {
+		list, isAll, err = listDue(ctx, q, name, before)
 		return list, isAll, true, err
 	}
 	priority, at, id := int32(math.MaxInt32), "infinity", int64(math.MaxInt64)
@@ -39,7 +39,7 @@ func (f *facts) dueJobs(ctx context.Context, name string, before *queue.Record) 
 		priority, at, id = before.Priority, before.ScheduledAt.Format(time.RFC3339Nano), before.ID
 	}
 	looked := 0
-	err = f.server.rows(ctx, "due", func(r *sql.Rows) error {
+	err = q.Server.rows(ctx, "due", func(r *sql.Rows) error {
 		var d due
 		var longest float64
 		err := r.Scan(&d.kind, &d.group, &d.jobs, &d.free, &longest)
@@ -48,16 +48,16 @@ func (f *facts) dueJobs(ctx context.Context, name string, before *queue.Record) 
 		list = append(list, d)
 		return err
 	}, name, priority, at, id, before == nil)
-	ok, err = f.tryOrNote(ctx, "which due jobs the queue "+name+" has", err)
+	ok, err = q.tryOrNote(ctx, "which due jobs the queue "+name+" has", err)
 	return list, looked < maxDue, ok, err
 }
 
 // listDue does the same through the backend.
-func (f *facts) listDue(ctx context.Context, name string, before *queue.Record) (list []due, isAll bool, err error) {
+func listDue(ctx context.Context, q *inquiry, name string, before *queue.Record) (list []due, isAll bool, err error) {
 	first := make(map[string]int64) // of each line: the job that may run next; 0 for none
 	if before == nil {
 		for _, status := range []queue.Status{queue.StatusRunning, queue.StatusHeld} {
-			if _, err := f.list(ctx, queue.Filter{Queue: name, Status: status}, func(r queue.Record) bool {
+			if _, err := q.list(ctx, queue.Filter{Queue: name, Status: status}, func(r queue.Record) bool {
 				if r.Ordered {
 					first[r.Group] = 0
 				}
@@ -68,11 +68,11 @@ func (f *facts) listDue(ctx context.Context, name string, before *queue.Record) 
 		}
 	}
 	var jobs []queue.Record
-	isAll, err = f.list(ctx, queue.Filter{Queue: name, Status: queue.StatusPending}, func(r queue.Record) bool {
+	isAll, err = q.list(ctx, queue.Filter{Queue: name, Status: queue.StatusPending}, func(r queue.Record) bool {
 		if id, ok := first[r.Group]; r.Ordered && before == nil && (!ok || r.ID < id) {
 			first[r.Group] = r.ID
 		}
-		if !r.ScheduledAt.After(f.at) && (before == nil || r.ID != before.ID && isBefore(r, *before)) {
+		if !r.ScheduledAt.After(q.at) && (before == nil || r.ID != before.ID && isBefore(r, *before)) {
 			jobs = append(jobs, r)
 		}
 		return true
@@ -88,7 +88,7 @@ func (f *facts) listDue(ctx context.Context, name string, before *queue.Record) 
 		d.jobs++
 		if !r.Ordered || before == nil && first[r.Group] == r.ID {
 			d.free++
-			d.longest = max(d.longest, f.at.Sub(r.ScheduledAt))
+			d.longest = max(d.longest, q.at.Sub(r.ScheduledAt))
 		}
 	}
 	return list, isAll, err
@@ -113,15 +113,15 @@ type claimable struct {
 	isAll   bool          // false if there are more than were looked at
 }
 
-// claimable returns which due jobs of a queue these workers would claim, before the job before
+// readClaimable returns which due jobs of a queue these workers would claim, before the job before
 // unless that is nil. No workers means that any worker may claim them. ok is false if that cannot
 // be known.
-func (f *facts) claimable(ctx context.Context, name string, before *queue.Record, workers []driver.WorkerRecord) (c claimable, ok bool, err error) {
-	list, isAll, ok, err := f.dueJobs(ctx, name, before)
+func readClaimable(ctx context.Context, q *inquiry, name string, before *queue.Record, workers []driver.WorkerRecord) (c claimable, ok bool, err error) {
+	list, isAll, ok, err := readDue(ctx, q, name, before)
 	if err != nil || !ok {
 		return c, false, err
 	}
-	full, err := f.fullGroups(ctx, name, list)
+	full, err := findFullGroups(ctx, q, name, list)
 	if err != nil {
 		return c, false, err
 	}
@@ -132,13 +132,13 @@ func (f *facts) claimable(ctx context.Context, name string, before *queue.Record
 		switch {
 		case len(workers) > 0 && !slices.ContainsFunc(workers, func(w driver.WorkerRecord) bool { return handles(w, d.kind) }):
 			why = "of kinds that these workers do not handle"
-		case slices.Contains(f.pauses, d.kind):
+		case slices.Contains(q.pauses, d.kind):
 			why = "of paused kinds"
-		case d.group != "" && f.ruleOf(name, d.group).Paused:
+		case d.group != "" && q.rules.find(name, d.group).Paused:
 			why = "of paused groups"
 		case full[d.group]:
 			why = "of groups that are at their limit, or have used up their rate"
-		case before != nil && d.group != before.Group && f.takesTurns(name):
+		case before != nil && d.group != before.Group && q.rules.takesTurns(name):
 			why = "of other groups, which take turns with this one"
 		default:
 			c.jobs += d.free
@@ -158,20 +158,21 @@ func (f *facts) claimable(ctx context.Context, name string, before *queue.Record
 }
 
 // takesTurns reports whether the groups of the queue take turns. See queue.Rule.
-func (f *facts) takesTurns(name string) bool {
-	return slices.ContainsFunc(f.rules, func(r queue.Rule) bool {
-		return r.Queue == name && (r.Group != "" || r.PerGroup != 0 || r.Share != 0 || r.GroupRate.Jobs != 0)
+func (r ruleSet) takesTurns(name string) bool {
+	return slices.ContainsFunc(r, func(one queue.Rule) bool {
+		return one.Queue == name && (one.Group != "" || one.PerGroup != 0 || one.Share != 0 || one.GroupRate.Jobs != 0)
 	})
 }
 
-// fullGroups returns the groups in which nothing starts now, because of their limit or their rate.
-func (f *facts) fullGroups(ctx context.Context, name string, list []due) (map[string]bool, error) {
+// findFullGroups returns the groups in which nothing starts now, because of their limit or their
+// rate.
+func findFullGroups(ctx context.Context, q *inquiry, name string, list []due) (map[string]bool, error) {
 	full := make(map[string]bool)
-	if !f.takesTurns(name) {
+	if !q.rules.takesTurns(name) {
 		return full, nil
 	}
 	running := make(map[string]int)
-	_, err := f.list(ctx, queue.Filter{Queue: name, Status: queue.StatusRunning}, func(r queue.Record) bool {
+	_, err := q.list(ctx, queue.Filter{Queue: name, Status: queue.StatusRunning}, func(r queue.Record) bool {
 		running[r.Group]++
 		return true
 	})
@@ -180,18 +181,18 @@ func (f *facts) fullGroups(ctx context.Context, name string, list []due) (map[st
 	}
 	var rated []string
 	for _, d := range list {
-		switch most := f.perGroup(name, d.group); {
+		switch most := q.rules.perGroup(name, d.group); {
 		case d.group == "":
 		case most > 0 && running[d.group] >= most:
 			full[d.group] = true
-		case f.groupRate(name, d.group).Jobs > 0 && len(rated) < 1000:
+		case q.rules.groupRate(name, d.group).Jobs > 0 && len(rated) < 1000:
 			rated = append(rated, d.group)
 		}
 	}
 	if len(rated) == 0 {
 		return full, nil
 	}
-	waits, err := f.rateWaits(ctx, name, rated...)
+	waits, err := readRateWaits(ctx, q, name, rated...)
 	for group, w := range waits {
 		if w.Wait > 0 {
 			full[group] = true
@@ -201,13 +202,13 @@ func (f *facts) fullGroups(ctx context.Context, name string, list []due) (map[st
 }
 
 // isHeldUp reports whether the rule of a queue keeps all of its jobs from starting now.
-func (f *facts) isHeldUp(ctx context.Context, name string) (bool, error) {
-	rule := f.ruleOf(name, "")
+func isHeldUp(ctx context.Context, q *inquiry, name string) (bool, error) {
+	rule := q.rules.find(name, "")
 	if rule.Paused {
 		return true, nil
 	}
 	if rule.Running > 0 {
-		n, _, err := f.countRunning(ctx, queue.Filter{Queue: name}, rule.Running)
+		n, _, err := countRunning(ctx, q, queue.Filter{Queue: name}, rule.Running)
 		if err != nil || n >= rule.Running {
 			return true, err
 		}
@@ -215,6 +216,6 @@ func (f *facts) isHeldUp(ctx context.Context, name string) (bool, error) {
 	if rule.Rate.Jobs <= 0 {
 		return false, nil
 	}
-	waits, err := f.rateWaits(ctx, name, "")
+	waits, err := readRateWaits(ctx, q, name, "")
 	return waits[""].Wait > 0, err
 }

@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// commitsWait returns the reason if commits wait for a synchronous standby that does not answer:
+// whyCommitsWait returns the reason if commits wait for a synchronous standby that does not answer:
 // it is not connected, or hangs. The jobs that such sessions have written stay locked. A role that
 // sees only its own sessions does not learn that others' wait.
-func (f *facts) commitsWait(ctx context.Context) ([]Reason, error) {
-	if f.server == nil {
+func whyCommitsWait(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if q.Server == nil {
 		return nil, nil
 	}
-	settings, err := f.server.settings(ctx)
+	settings, err := q.Server.settings(ctx)
 	if err != nil || settings["synchronous_standby_names"] == "" {
 		return nil, err
 	}
-	list, err := f.server.waitingCommits(ctx)
-	if ok, err := f.tryOrNote(ctx, "whether commits wait for a synchronous standby", err); !ok {
+	list, err := q.Server.waitingCommits(ctx)
+	if ok, err := q.tryOrNote(ctx, "whether commits wait for a synchronous standby", err); !ok {
 		return nil, err
 	}
 	if len(list) == 0 {
-		if !f.server.seesAll {
-			f.unknown = append(f.unknown, "whether commits of other roles wait for a synchronous standby: to know it, ask as a role that has pg_read_all_stats")
+		if !q.Server.seesAll {
+			q.unknown = append(q.unknown, "whether commits of other roles wait for a synchronous standby: to know it, ask as a role that has pg_read_all_stats")
 		}
 		return nil, nil
 	}
-	f.committing = list
+	q.committing = list
 	r := Reason{ID: "commits-wait", Level: Fail, Remedy: connectStandby + leaveCommits,
 		Verdict:  "Commits wait for a synchronous standby that does not answer, so claims, settling and enqueueing hang.",
 		Evidence: []string{"synchronous_standby_names is " + settings["synchronous_standby_names"]}}
@@ -68,6 +68,6 @@ func (s *server) waitingCommits(ctx context.Context) ([]locker, error) {
 
 // isCommitting reports whether the transaction is one whose commit waits for a standby. Ending its
 // session undoes nothing, so it is no reason of its own.
-func (f *facts) isCommitting(l locker) bool {
-	return slices.ContainsFunc(f.committing, func(c locker) bool { return c.pid == l.pid })
+func (q *inquiry) isCommitting(l locker) bool {
+	return slices.ContainsFunc(q.committing, func(c locker) bool { return c.pid == l.pid })
 }

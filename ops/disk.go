@@ -36,7 +36,7 @@ const makeRoom = "make room on it: delete files that are no part of the database
 	"See the checks horizon and retention for what keeps tables from shrinking, and pg_replication_slots for what keeps WAL"
 
 func disk(ctx context.Context, d *doctor) (finding, error) {
-	isFull, err := d.server.isFull(ctx)
+	isFull, err := d.Server.isFull(ctx)
 	switch {
 	case err != nil:
 		return finding{}, err
@@ -53,7 +53,7 @@ const (
 )
 
 func fileDisk(_ context.Context, d *doctor) (finding, error) {
-	free, ok := d.file.room()
+	free, ok := d.File.room()
 	if !ok {
 		return finding{level: Skipped, value: "not known for this file, or on this system"}, nil
 	}
@@ -69,24 +69,24 @@ func (f *file) room() (n int64, ok bool) {
 	return freeBytes(filepath.Dir(f.path))
 }
 
-// diskIsFull returns the reason if the disk is full, and no worker is known whose claims succeed.
-func (f *facts) diskIsFull(ctx context.Context) ([]Reason, error) {
-	if f.job.ScheduledAt.After(f.at) || slices.ContainsFunc(f.workers, claims) {
+// whyDiskFull returns the reason if the disk is full, and no worker is known whose claims succeed.
+func whyDiskFull(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if q.job.ScheduledAt.After(q.at) || slices.ContainsFunc(q.workers, claims) {
 		return nil, nil
 	}
 	r := Reason{ID: "disk-full", Level: Fail, Verdict: "The disk of the database is full, so workers can neither claim nor report themselves.",
 		Evidence: []string{"no worker is known whose claims succeed"}, Remedy: makeRoom}
 	switch {
-	case f.server != nil:
-		isFull, err := f.server.isFull(ctx)
-		if ok, err := f.tryOrNote(ctx, "whether the server's disk is full", err); !ok || !isFull {
+	case q.Server != nil:
+		isFull, err := q.Server.isFull(ctx)
+		if ok, err := q.tryOrNote(ctx, "whether the server's disk is full", err); !ok || !isFull {
 			return nil, err
 		}
 		r.Verdict = "The server's disk is full (it has no room for a temporary file of a megabyte), so workers can perhaps neither claim nor report themselves."
 		return []Reason{r}, nil
-	case f.file != nil:
-		f.file.find(ctx)
-		free, ok := f.file.room()
+	case q.File != nil:
+		q.File.find(ctx)
+		free, ok := q.File.room()
 		if !ok || free >= tooLittleRoom {
 			return nil, nil
 		}

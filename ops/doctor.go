@@ -124,19 +124,15 @@ func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 		return Report{}, &queue.InvalidError{Field: "Queue", Problem: "nil"}
 	}
 	r := Report{At: time.Now()}
-	d := &doctor{program: program(o.Program), queue: q, options: o.withDefaults()}
+	d := &doctor{Reader: Open(q), program: program(o.Program), options: o.withDefaults()}
 	checks, connect := everywhere, check{}
-	if tabled, ok := driver.As[driver.Tabled](q); ok {
-		switch t := tabled.Tables(); t.Dialect {
-		case postgresDialect:
-			d.server = &server{tables: t}
-			checks, connect = slices.Concat(onPostgres, everywhere), check{"reach", reached}
-		case sqliteDialect:
-			d.file = &file{tables: t}
-			checks, connect = slices.Concat(onSQLite, everywhere), check{"reach", reachFile}
-		}
-	} else if servers, ok := driver.As[driver.Served](q); ok {
-		d.served = &served{backend: servers}
+	switch {
+	case d.Server != nil:
+		checks, connect = slices.Concat(onPostgres, everywhere), check{"reach", reached}
+	case d.File != nil:
+		checks, connect = slices.Concat(onSQLite, everywhere), check{"reach", reachFile}
+	case d.Served != nil:
+		d.served = &served{backend: d.Served}
 		checks, connect = slices.Concat(onServed, everywhere), check{"reach", reachServed}
 	}
 	if connect.look != nil {
@@ -146,7 +142,7 @@ func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 			return r, ctx.Err()
 		}
 	}
-	for _, c := range d.withoutLocked(ctx, checks) {
+	for _, c := range skipLocked(ctx, d, checks) {
 		result := d.run(ctx, c)
 		if d.isCut && connect.look != nil { // perhaps only this one connection broke
 			if again := d.run(ctx, connect); again.Level != OK {
@@ -165,11 +161,9 @@ func Doctor(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 
 // doctor is one call of Doctor.
 type doctor struct {
+	*Reader
 	program
-	queue   queue.Queue
 	options Options
-	server  *server // nil unless the jobs are in PostgreSQL
-	file    *file   // nil unless they are in SQLite
 	served  *served // nil unless they are in Redis
 	isCut   bool    // the last check has lost the connection
 	pooled  bool    // the check pooler has found one
@@ -183,12 +177,12 @@ type doctor struct {
 // backend names the database.
 func (d *doctor) backend() string {
 	switch {
-	case d.file != nil:
-		return d.file.name
+	case d.File != nil:
+		return d.File.name
 	case d.served != nil:
 		return d.served.name()
 	}
-	return d.server.name
+	return d.Server.name
 }
 
 // check is something that Doctor looks at.
@@ -231,10 +225,10 @@ func (d *doctor) run(ctx context.Context, c check) Check {
 		result.Advice = f.advice
 	}
 	switch {
-	case d.server != nil:
-		result.SQL = d.server.take()
-	case d.file != nil:
-		result.SQL = d.file.take()
+	case d.Server != nil:
+		result.SQL = d.Server.take()
+	case d.File != nil:
+		result.SQL = d.File.take()
 	}
 	return result
 }

@@ -25,8 +25,8 @@ type object struct {
 
 func (o object) String() string { return o.kind + " " + o.name }
 
-// objects returns what is in the schema, with the schema named errand.
-func (s *server) objects(ctx context.Context) (list []object, err error) {
+// readObjects returns what is in the schema, with the schema named errand.
+func readObjects(ctx context.Context, s *server) (list []object, err error) {
 	err = s.rows(ctx, "drift", func(r *sql.Rows) error {
 		var o object
 		var definition sql.NullString
@@ -60,14 +60,14 @@ func goldenObjects() (version int, list []object) {
 // drift compares the schema with what the migrations make.
 func drift(ctx context.Context, d *doctor) (finding, error) {
 	var found int
-	if err := d.server.row(ctx, "schema", &found); err != nil {
+	if err := d.Server.row(ctx, "schema", &found); err != nil {
 		return finding{}, err
 	}
 	version, wanted := goldenObjects()
 	if found != version {
 		return finding{level: Skipped, value: fmt.Sprintf("known for migration %d only, the schema has %d", version, found)}, nil
 	}
-	list, err := d.server.objects(ctx)
+	list, err := readObjects(ctx, d.Server)
 	if err != nil {
 		return finding{}, err
 	}
@@ -79,7 +79,7 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	known := make(map[string]bool)
 	for _, w := range wanted {
 		known[w.String()] = true
-		if f := compare(w, there[w.String()], d.server.tables.Schema, d.command("migrate", "print", "postgres")); f.level == Fail || f.level == Warn && worst.level == "" {
+		if f := compare(w, there[w.String()], d.Server.tables.Schema, d.command("migrate", "print", "postgres")); f.level == Fail || f.level == Warn && worst.level == "" {
 			worst = f
 		}
 	}

@@ -8,48 +8,48 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// noWorker says that no worker is alive, as far as the database and its schema, or the file, can
-// tell.
-func (f *facts) noWorker(ctx context.Context) string {
-	if f.file != nil && f.file.find(ctx) != "" {
-		return fmt.Sprintf("No worker is alive that reports itself to the file %s.", f.file.path)
+// describeNoWorker says that no worker is alive, as far as the database and its schema, or the
+// file, can tell.
+func describeNoWorker(ctx context.Context, q *inquiry) string {
+	if q.File != nil && q.File.find(ctx) != "" {
+		return fmt.Sprintf("No worker is alive that reports itself to the file %s.", q.File.path)
 	}
-	if f.server == nil {
+	if q.Server == nil {
 		return "No worker is alive."
 	}
-	return fmt.Sprintf("No worker is alive that reports itself to the schema %s of the database %s.", f.server.tables.Schema, f.server.identity.database)
+	return fmt.Sprintf("No worker is alive that reports itself to the schema %s of the database %s.", q.Server.tables.Schema, q.Server.identity.database)
 }
 
-// unreported returns the reason if a worker runs jobs and has never reported itself: then there is
-// a worker, of which nothing is known.
-func (f *facts) unreported(ctx context.Context) (reasons []Reason, err error) {
-	_, err = f.list(ctx, queue.Filter{Status: queue.StatusRunning}, func(r queue.Record) bool {
-		if _, isKnown := f.worker(r.Worker); isKnown || !r.LeaseEnds.After(f.at) {
+// whyUnreported returns the reason if a worker runs jobs and has never reported itself: then there
+// is a worker, of which nothing is known.
+func whyUnreported(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
+	_, err = q.list(ctx, queue.Filter{Status: queue.StatusRunning}, func(r queue.Record) bool {
+		if _, isKnown := findWorker(q, r.Worker); isKnown || !r.LeaseEnds.After(q.at) {
 			return true
 		}
 		reasons = []Reason{{ID: "worker-unreported", Level: Warn,
-			Verdict:  fmt.Sprintf("The worker %s runs jobs, but does not report itself: so it is not known why it does not run job %d.", r.Worker, f.job.ID),
-			Evidence: []string{fmt.Sprintf("it has taken or extended the lease of job %d of the queue %s %v ago", r.ID, r.Queue, short(max(f.at.Sub(r.LockedAt), 0)))},
+			Verdict:  fmt.Sprintf("The worker %s runs jobs, but does not report itself: so it is not known why it does not run job %d.", r.Worker, q.job.ID),
+			Evidence: []string{fmt.Sprintf("it has taken or extended the lease of job %d of the queue %s %v ago", r.ID, r.Queue, short(max(q.at.Sub(r.LockedAt), 0)))},
 			Remedy:   "its log says why its reports fail: its role may lack rights to the table workers (docs/roles.sql)"}}
 		return false
 	})
 	return reasons, err
 }
 
-// elsewhere says what looks like workers on other schemas of this database, and on other databases
-// of the server. What it cannot find out it leaves out: it only helps to find a worker that is
-// there.
-func (f *facts) elsewhere(ctx context.Context) (found []string, err error) {
-	if f.server == nil {
+// findElsewhere says what looks like workers on other schemas of this database, and on other
+// databases of the server. What it cannot find out it leaves out: it only helps to find a worker
+// that is there.
+func findElsewhere(ctx context.Context, q *inquiry) (found []string, err error) {
+	if q.Server == nil {
 		return nil, nil
 	}
-	schemas, err := f.schemas(ctx)
+	schemas, err := listSchemas(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range schemas {
 		alive := 0
-		err := f.server.query(ctx, "SELECT count(*) FROM "+identifier(name)+".workers WHERE seen_at > clock_timestamp() - interval '35 seconds'",
+		err := q.Server.query(ctx, "SELECT count(*) FROM "+identifier(name)+".workers WHERE seen_at > clock_timestamp() - interval '35 seconds'",
 			func(r *sql.Rows) error { return r.Scan(&alive) })
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -58,25 +58,25 @@ func (f *facts) elsewhere(ctx context.Context) (found []string, err error) {
 			found = append(found, fmt.Sprintf("%s alive in the schema %s of this database", count(alive, "worker"), name))
 		}
 	}
-	err = f.server.rows(ctx, "elsewhere", func(r *sql.Rows) error {
+	err = q.Server.rows(ctx, "elsewhere", func(r *sql.Rows) error {
 		var database, application string
 		var n int
 		err := r.Scan(&database, &application, &n)
 		found = append(found, fmt.Sprintf("%s of errand on the database %s (application %q)", count(n, "session"), database, application))
 		return err
 	})
-	_, err = f.tryOrNote(ctx, "which sessions of errand are on other databases", err)
+	_, err = q.tryOrNote(ctx, "which sessions of errand are on other databases", err)
 	return found, err
 }
 
-// schemas returns the other schemas of this database that are errand's.
-func (f *facts) schemas(ctx context.Context) (names []string, err error) {
-	err = f.server.rows(ctx, "schemas", func(rows *sql.Rows) error {
+// listSchemas returns the other schemas of this database that are errand's.
+func listSchemas(ctx context.Context, q *inquiry) (names []string, err error) {
+	err = q.Server.rows(ctx, "schemas", func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
 		names = append(names, name)
 		return err
-	}, f.server.tables.Schema)
-	_, err = f.tryOrNote(ctx, "which other schemas are errand's", err)
+	}, q.Server.tables.Schema)
+	_, err = q.tryOrNote(ctx, "which other schemas are errand's", err)
 	return names, err
 }

@@ -102,26 +102,17 @@ func Explain(ctx context.Context, q queue.Queue, question Question) (Answer, err
 	if err := question.check(); err != nil {
 		return Answer{}, err
 	}
-	inspector, ok := driver.As[driver.Inspector](q)
-	if !ok {
+	if _, ok := driver.As[driver.Inspector](q); !ok {
 		return Answer{}, fmt.Errorf("ops: explain: the backend is no driver.Inspector: %w", errors.ErrUnsupported)
 	}
 	for look := 1; ; look++ {
-		f := &facts{program: program, queue: q, inspector: inspector, question: question, at: time.Now()}
-		if tabled, ok := driver.As[driver.Tabled](q); ok {
-			switch t := tabled.Tables(); t.Dialect {
-			case postgresDialect:
-				f.server = &server{tables: t}
-			case sqliteDialect:
-				f.file = &file{tables: t}
-			}
-		}
-		reasons, err := f.explain(ctx)
+		f := &inquiry{Reader: Open(q), program: program, question: question, at: time.Now()}
+		reasons, err := findReasons(ctx, f)
 		if err != nil {
 			return Answer{}, explainError(ctx, err)
 		}
 		if f.job != nil && look < maxLooks {
-			hasChanged, err := f.hasChanged(ctx)
+			hasChanged, err := hasChanged(ctx, f)
 			if err != nil {
 				return Answer{}, explainError(ctx, err)
 			}
@@ -148,18 +139,15 @@ func explainError(ctx context.Context, err error) error {
 }
 
 // facts is what one look of Explain has read.
-type facts struct {
+type inquiry struct {
+	*Reader
 	program
-	queue     queue.Queue
-	inspector driver.Inspector
-	server    *server // nil unless the jobs are in PostgreSQL
-	file      *file   // nil unless they are in SQLite
-	question  Question
-	at        time.Time     // now, by the backend's clock
-	job       *queue.Record // nil if there is none
-	rules     []queue.Rule
-	pauses    []string // the paused kinds
-	unknown   []string
+	question Question
+	at       time.Time     // now, by the backend's clock
+	job      *queue.Record // nil if there is none
+	rules    ruleSet
+	pauses   []string // the paused kinds
+	unknown  []string
 
 	knowsWorkers bool
 	workers      []driver.WorkerRecord
@@ -173,56 +161,56 @@ type facts struct {
 }
 
 // hasChanged reports whether the job is no longer as it was read.
-func (f *facts) hasChanged(ctx context.Context) (bool, error) {
-	now, ok, err := f.inspector.Job(ctx, f.job.ID)
+func hasChanged(ctx context.Context, q *inquiry) (bool, error) {
+	now, ok, err := q.Inspector.Job(ctx, q.job.ID)
 	if err != nil {
 		return false, err
 	}
-	return !ok || now.Status != f.job.Status || now.Fence != f.job.Fence || !now.UpdatedAt.Equal(f.job.UpdatedAt), nil
+	return !ok || now.Status != q.job.Status || now.Fence != q.job.Fence || !now.UpdatedAt.Equal(q.job.UpdatedAt), nil
 }
 
-// explain reads the facts and returns the reasons, of which there is at least one.
-func (f *facts) explain(ctx context.Context) ([]Reason, error) {
-	if f.server != nil {
-		if err := f.server.identifyInTime(ctx, reachTimeout); err != nil {
+// findReasons reads the facts and returns the reasons, of which there is at least one.
+func findReasons(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if q.Server != nil {
+		if err := q.Server.identifyInTime(ctx, reachTimeout); err != nil {
 			return nil, err
 		}
-		f.at = f.server.identity.clock
+		q.at = q.Server.identity.clock
 	}
-	if err := f.readServedClock(ctx); err != nil {
+	if err := readServedClock(ctx, q); err != nil {
 		return nil, err
 	}
-	committing, err := f.commitsWait(ctx)
+	committing, err := whyCommitsWait(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if locked, err := f.unreadable(ctx); err != nil || len(locked) > 0 {
+	if locked, err := whyUnreadable(ctx, q); err != nil || len(locked) > 0 {
 		return append(committing, locked...), err
 	}
-	reasons, err := f.find(ctx)
+	reasons, err := findJob(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if f.job == nil && len(reasons) == 0 {
+	if q.job == nil && len(reasons) == 0 {
 		reasons = []Reason{goneMeanwhile}
 	}
-	if f.job == nil {
+	if q.job == nil {
 		return append(committing, reasons...), nil
 	}
-	if f.job.Status == queue.StatusRunning || f.job.Status == queue.StatusPending {
-		if err := f.readWorkers(ctx); err != nil {
+	if q.job.Status == queue.StatusRunning || q.job.Status == queue.StatusPending {
+		if err := readWorkers(ctx, q); err != nil {
 			return nil, err
 		}
 	}
-	switch f.job.Status {
+	switch q.job.Status {
 	case queue.StatusRunning:
-		runs, err := f.running(ctx)
+		runs, err := whyRunning(ctx, q)
 		return slices.Concat(reasons, committing, runs), err
 	case queue.StatusPending:
-		waiting, err := f.pending(ctx)
+		waiting, err := whyPending(ctx, q)
 		return slices.Concat(reasons, committing, waiting), err
 	}
-	ended, err := f.ended(ctx)
+	ended, err := whyEnded(ctx, q)
 	return append(reasons, ended...), err
 }
 
@@ -232,15 +220,18 @@ var goneMeanwhile = Reason{ID: "perhaps-waits", Level: Warn, Verdict: "A job wai
 	Remedy:   "ask again; behind such a pooler, give this program the URL of the server"}
 
 // tryOrNote reports whether err is nil. It notes a missing right and a time-out as something that
-// is not known, and returns every other error.
-func (f *facts) tryOrNote(ctx context.Context, what string, err error) (bool, error) {
-	return f.tryOrAsk(ctx, what, "the right that docs/roles.sql grants for it", err)
+// is not known, and returns every other error, but for errNotTold.
+func (q *inquiry) tryOrNote(ctx context.Context, what string, err error) (bool, error) {
+	return q.tryOrAsk(ctx, what, "the right that docs/roles.sql grants for it", err)
 }
 
 // tryOrAsk is tryOrNote for facts of which it is known what right the role needs.
-func (f *facts) tryOrAsk(ctx context.Context, what, right string, err error) (bool, error) {
+func (q *inquiry) tryOrAsk(ctx context.Context, what, right string, err error) (bool, error) {
 	if err == nil {
 		return true, nil
+	}
+	if errors.Is(err, errNotTold) {
+		return false, nil
 	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -249,7 +240,7 @@ func (f *facts) tryOrAsk(ctx context.Context, what, right string, err error) (bo
 	if errors.Is(err, fs.ErrPermission) { // of Redis
 		code, who, right = insufficientPrivilege, "user", "the rights of docs/redis.acl"
 	}
-	if code == notSupported && !f.server.identity.isStandby {
+	if code == notSupported && !q.Server.identity.isStandby {
 		return false, err
 	}
 	switch code {
@@ -266,8 +257,8 @@ func (f *facts) tryOrAsk(ctx context.Context, what, right string, err error) (bo
 	default:
 		return false, err
 	}
-	if !slices.Contains(f.unknown, what) {
-		f.unknown = append(f.unknown, what)
+	if !slices.Contains(q.unknown, what) {
+		q.unknown = append(q.unknown, what)
 	}
 	return false, nil
 }
@@ -277,13 +268,13 @@ const maxPages = 10
 
 // list calls see for the jobs that filter chooses, the newest first, until it returns false. isAll
 // is whether there were no more.
-func (f *facts) list(ctx context.Context, filter queue.Filter, see func(queue.Record) bool) (isAll bool, err error) {
+func (q *inquiry) list(ctx context.Context, filter queue.Filter, see func(queue.Record) bool) (isAll bool, err error) {
 	filter.Limit, filter.Bare = 1000, true
 	if filter.Key != "" { // a bare list has no keys, and payloads may be long
 		filter.Limit, filter.Bare = 20, false
 	}
 	for range maxPages {
-		page, next, err := f.inspector.Jobs(ctx, filter)
+		page, next, err := q.Inspector.Jobs(ctx, filter)
 		if err != nil {
 			return false, err
 		}

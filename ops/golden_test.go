@@ -21,7 +21,7 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &server{tables: q.Tables()}
-	list, err := s.objects(t.Context())
+	list, err := readObjects(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestIdentity(t *testing.T) {
 		{"a server whose releases have ended", version, identity{version: 130000}, Warn, "PostgreSQL, maintained until November 2025"},
 		{"an old server", version, identity{version: 120000}, Fail, "PostgreSQL, maintained until November 2024"},
 	} {
-		f, err := c.look(t.Context(), &doctor{server: &server{name: "PostgreSQL", identity: c.is}})
+		f, err := c.look(t.Context(), &doctor{Reader: &Reader{Server: &server{name: "PostgreSQL", identity: c.is}}})
 		if err != nil || f.level != c.level || f.value != c.value {
 			t.Errorf("%s: got %s, %q, %v, want %s, %q", c.name, f.level, f.value, err, c.level, c.value)
 		}

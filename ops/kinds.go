@@ -12,14 +12,14 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// unknownKind returns the reason for a kind that no recent job, no worker and no schedule has. It
-// is probably misspelt. There is none if the kind is known.
-func (f *facts) unknownKind(ctx context.Context) ([]Reason, error) {
-	kind := f.question.Kind
-	if page, _, err := f.inspector.Jobs(ctx, queue.Filter{Kind: kind, Limit: 1, Bare: true}); err != nil || len(page) > 0 {
+// whyUnknownKind returns the reason for a kind that no recent job, no worker and no schedule has.
+// It is probably misspelt. There is none if the kind is known.
+func whyUnknownKind(ctx context.Context, q *inquiry) ([]Reason, error) {
+	kind := q.question.Kind
+	if page, _, err := q.Inspector.Jobs(ctx, queue.Filter{Kind: kind, Limit: 1, Bare: true}); err != nil || len(page) > 0 {
 		return nil, err
 	}
-	known, err := f.kinds(ctx)
+	known, err := listKinds(ctx, q)
 	if err != nil || known[kind] {
 		return nil, err
 	}
@@ -32,12 +32,12 @@ func (f *facts) unknownKind(ctx context.Context) ([]Reason, error) {
 	return []Reason{r}, nil
 }
 
-// kinds returns the kinds of the newest jobs of each status, of the runs that were counted, of the
-// workers and of the schedules.
-func (f *facts) kinds(ctx context.Context) (map[string]bool, error) {
+// listKinds returns the kinds of the newest jobs of each status, of the runs that were counted, of
+// the workers and of the schedules.
+func listKinds(ctx context.Context, q *inquiry) (map[string]bool, error) {
 	known := make(map[string]bool)
 	for _, status := range []queue.Status{"", queue.StatusPending, queue.StatusRunning, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled} {
-		page, _, err := f.inspector.Jobs(ctx, queue.Filter{Status: status, Limit: 1000, Bare: true})
+		page, _, err := q.Inspector.Jobs(ctx, queue.Filter{Status: status, Limit: 1000, Bare: true})
 		if err != nil {
 			return nil, err
 		}
@@ -45,31 +45,27 @@ func (f *facts) kinds(ctx context.Context) (map[string]bool, error) {
 			known[r.Kind] = true
 		}
 	}
-	if statistician, ok := driver.As[driver.Statistician](f.queue); ok {
-		list, err := statistician.Stats(ctx, queue.StatsFilter{From: time.Now().Add(-driver.StatsKept), ByKind: true})
-		if _, err := f.tryOrNote(ctx, "which kinds have run", err); err != nil {
-			return nil, err
-		}
-		for _, s := range list {
-			known[s.Kind] = true
-		}
-	}
-	if err := f.readWorkers(ctx); err != nil {
+	runs, err := q.Stats(ctx, queue.StatsFilter{From: time.Now().Add(-driver.StatsKept), ByKind: true})
+	if _, err := q.tryOrNote(ctx, "which kinds have run", err); err != nil {
 		return nil, err
 	}
-	for _, w := range f.workers {
+	for _, s := range runs {
+		known[s.Kind] = true
+	}
+	if err := readWorkers(ctx, q); err != nil {
+		return nil, err
+	}
+	for _, w := range q.workers {
 		for _, kind := range w.Kinds {
 			known[kind] = true
 		}
 	}
-	if scheduler, ok := driver.As[driver.Scheduler](f.queue); ok {
-		list, err := scheduler.Schedules(ctx)
-		if _, err := f.tryOrNote(ctx, "which kinds the schedules enqueue", err); err != nil {
-			return nil, err
-		}
-		for _, s := range list {
-			known[s.Job.Kind] = true
-		}
+	schedules, err := q.Schedules(ctx)
+	if _, err := q.tryOrNote(ctx, "which kinds the schedules enqueue", err); err != nil {
+		return nil, err
+	}
+	for _, s := range schedules {
+		known[s.Job.Kind] = true
 	}
 	return known, nil
 }

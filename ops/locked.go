@@ -11,15 +11,15 @@ import (
 // wait for that session.
 var needTable = []string{"drift", "sequences", "table", "claim-cost", "autovacuum", "stale-leases", "retention", "backlog", "nobody-serves", "schedules"}
 
-// withoutLocked returns the checks, of which those that need the table of jobs skip it if a session
+// skipLocked returns the checks, of which those that need the table of jobs skip it if a session
 // has locked it.
-func (d *doctor) withoutLocked(ctx context.Context, checks []check) []check {
-	if d.server == nil {
+func skipLocked(ctx context.Context, d *doctor, checks []check) []check {
+	if d.Server == nil {
 		return checks
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	locks, err := d.server.tableLocks(ctx)
+	locks, err := d.Server.tableLocks(ctx)
 	d.hasLocks = len(locks) > 0
 	if err != nil || !slices.ContainsFunc(locks, func(l locker) bool { return l.table == jobsTable }) {
 		return checks // the check waits tells of an error
@@ -49,8 +49,8 @@ func (s *server) tableLocks(ctx context.Context) ([]locker, error) {
 	})
 }
 
-// lockedTable returns the finding for a lock on a whole table; none if there is no such lock.
-func (s *server) lockedTable(ctx context.Context) (finding, error) {
+// findLockedTable returns the finding for a lock on a whole table; none if there is no such lock.
+func findLockedTable(ctx context.Context, s *server) (finding, error) {
 	list, err := s.tableLocks(ctx)
 	if err != nil || len(list) == 0 {
 		return finding{}, err

@@ -14,23 +14,18 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// rateWaits returns what rates of a queue have left: of groups, and of the queue for "". It is nil
-// if this is not known, which is noted.
-func (f *facts) rateWaits(ctx context.Context, name string, groups ...string) (map[string]driver.RateWait, error) {
+// readRateWaits returns what rates of a queue have left: of groups, and of the queue for "". It is
+// nil if this is not known, which is noted.
+func readRateWaits(ctx context.Context, q *inquiry, name string, groups ...string) (map[string]driver.RateWait, error) {
 	what := fmt.Sprintf("whether the rates of the queue %s have tokens left", name)
-	teller, ok := driver.As[driver.RateTeller](f.queue)
-	var list []driver.RateWait
-	var err error
-	if ok {
-		list, err = teller.RateWaits(ctx, name, groups...)
-	}
-	if _, isOther := errors.AsType[*queue.InvalidError](err); !ok || isOther { // a router may have backends of both kinds
-		if note := what + ": this backend does not tell"; !slices.Contains(f.unknown, note) {
-			f.unknown = append(f.unknown, note)
+	list, err := q.RateWaits(ctx, name, groups...)
+	if _, isOther := errors.AsType[*queue.InvalidError](err); isOther || errors.Is(err, errNotTold) { // a router may have backends of both kinds
+		if note := what + ": this backend does not tell"; !slices.Contains(q.unknown, note) {
+			q.unknown = append(q.unknown, note)
 		}
 		return nil, nil
 	}
-	if ok, err := f.tryOrNote(ctx, what, err); !ok {
+	if ok, err := q.tryOrNote(ctx, what, err); !ok {
 		return nil, err
 	}
 	waits := make(map[string]driver.RateWait)
@@ -41,51 +36,51 @@ func (f *facts) rateWaits(ctx context.Context, name string, groups ...string) (m
 }
 
 // groupRate returns the rate of a group of a queue.
-func (f *facts) groupRate(name, group string) queue.Rate {
-	if own := f.ruleOf(name, group).GroupRate; group != "" && own.Jobs != 0 {
+func (r ruleSet) groupRate(name, group string) queue.Rate {
+	if own := r.find(name, group).GroupRate; group != "" && own.Jobs != 0 {
 		return own
 	}
-	return f.ruleOf(name, "").GroupRate
+	return r.find(name, "").GroupRate
 }
 
-// rated returns the rates whose tokens are spent, of the queue and of the job's group.
-func (f *facts) rated(ctx context.Context) (reasons []Reason, err error) {
-	j := f.job
-	rates := map[string]queue.Rate{"": f.rule("").Rate}
+// whyRated returns the rates whose tokens are spent, of the queue and of the job's group.
+func whyRated(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
+	j := q.job
+	rates := map[string]queue.Rate{"": findRule(q, "").Rate}
 	if j.Group != "" {
-		rates[j.Group] = f.groupRate(j.Queue, j.Group)
+		rates[j.Group] = q.rules.groupRate(j.Queue, j.Group)
 	}
 	if rates[""].Jobs <= 0 && rates[j.Group].Jobs <= 0 {
 		return nil, nil
 	}
-	waits, err := f.rateWaits(ctx, j.Queue, slices.Compact([]string{"", j.Group})...)
+	waits, err := readRateWaits(ctx, q, j.Queue, slices.Compact([]string{"", j.Group})...)
 	if err != nil {
 		return nil, err
 	}
 	maps.DeleteFunc(waits, func(group string, w driver.RateWait) bool {
-		return rates[group].Jobs <= 0 || len(f.spent(w, rates[group], 0)) == 0
+		return rates[group].Jobs <= 0 || len(whySpent(q, w, rates[group], 0)) == 0
 	})
 	if len(waits) == 0 {
 		return nil, nil
 	}
-	before, err := f.before(ctx)
+	before, err := countBefore(ctx, q)
 	for _, group := range slices.Sorted(maps.Keys(waits)) {
-		reasons = append(reasons, f.spent(waits[group], rates[group], before[group])...)
+		reasons = append(reasons, whySpent(q, waits[group], rates[group], before[group])...)
 	}
 	return reasons, err
 }
 
-// before returns how many due jobs take their tokens before the job: of its queue, as "", and of
-// each group.
-func (f *facts) before(ctx context.Context) (map[string]int, error) {
+// countBefore returns how many due jobs take their tokens before the job: of its queue, as "", and
+// of each group.
+func countBefore(ctx context.Context, q *inquiry) (map[string]int, error) {
 	n := make(map[string]int)
-	if f.job.ScheduledAt.After(f.at) {
+	if q.job.ScheduledAt.After(q.at) {
 		return n, nil
 	}
-	list, _, _, err := f.dueJobs(ctx, f.job.Queue, f.job)
+	list, _, _, err := readDue(ctx, q, q.job.Queue, q.job)
 	for _, d := range list {
 		isHandled := func(w driver.WorkerRecord) bool { return handles(w, d.kind) }
-		if slices.Contains(f.pauses, d.kind) || len(f.claimers) > 0 && !slices.ContainsFunc(f.claimers, isHandled) {
+		if slices.Contains(q.pauses, d.kind) || len(q.claimers) > 0 && !slices.ContainsFunc(q.claimers, isHandled) {
 			continue
 		}
 		n[""] += d.free
@@ -96,26 +91,26 @@ func (f *facts) before(ctx context.Context) (map[string]int, error) {
 	return n, err
 }
 
-// spent returns the reason if the rate has too few tokens for the job. before is how many jobs take
-// tokens before it.
-func (f *facts) spent(w driver.RateWait, rate queue.Rate, before int) []Reason {
-	whose := "queue " + f.job.Queue
+// whySpent returns the reason if the rate has too few tokens for the job. before is how many jobs
+// take tokens before it.
+func whySpent(q *inquiry, w driver.RateWait, rate queue.Rate, before int) []Reason {
+	whose := "queue " + q.job.Queue
 	if w.Group != "" {
-		whose = fmt.Sprintf("group %q of the queue %s", w.Group, f.job.Queue)
+		whose = fmt.Sprintf("group %q of the queue %s", w.Group, q.job.Queue)
 	}
 	if w.Throttled > 0 {
 		return []Reason{{ID: "throttled", Level: levelOf(w.Throttled, time.Minute, 24*time.Hour),
 			Verdict:  fmt.Sprintf("The %s is throttled for %v more.", whose, short(w.Throttled)),
 			Evidence: []string{"a handler has returned queue.Throttle"},
-			Remedy:   "wait: the service that the handler calls has asked for it. " + f.unthrottle(w.Group, rate)}}
+			Remedy:   "wait: the service that the handler calls has asked for it. " + adviseUnthrottle(q, w.Group, rate)}}
 	}
 	// A job never waits for more tokens than the burst.
-	if wait := w.Wait + time.Duration(min(max(f.job.Cost, 1), burst(rate))-1)*each(rate); wait > 0 {
+	if wait := w.Wait + time.Duration(min(max(q.job.Cost, 1), burst(rate))-1)*each(rate); wait > 0 {
 		wait += time.Duration(before) * each(rate)
 		r := Reason{ID: "queue-rate", Level: levelOf(wait, time.Minute, 24*time.Hour),
 			Verdict:  fmt.Sprintf("The rate of the %s is used up. The job may start in %v.", whose, short(wait)),
 			Evidence: []string{fmt.Sprintf("the rate is %s in %v", count(rate.Jobs, "job"), plain.Duration(cmp.Or(rate.Per, time.Second)))},
-			Remedy:   fmt.Sprintf("%s%s. With that it may start in %v", raiseLimit, f.raiseRate(w.Group, rate), short(wait/2))}
+			Remedy:   fmt.Sprintf("%s%s. With that it may start in %v", raiseLimit, adviseHigherRate(q, w.Group, rate), short(wait/2))}
 		switch {
 		case before == 1:
 			r.Evidence = append(r.Evidence, "1 due job before it takes its tokens first")
@@ -130,23 +125,23 @@ func (f *facts) spent(w driver.RateWait, rate queue.Rate, before int) []Reason {
 	return nil
 }
 
-// raiseRate returns the command that doubles a rate of the job's queue, or of its group.
-func (f *facts) raiseRate(group string, rate queue.Rate) string {
+// adviseHigherRate returns the command that doubles a rate of the job's queue, or of its group.
+func adviseHigherRate(q *inquiry, group string, rate queue.Rate) string {
 	rate.Jobs *= 2
-	if group != "" && f.rule(group).GroupRate.Jobs == 0 { // it is the queue's, for each group
-		return f.command("queues", "limit", f.job.Queue, "--group-rate", rateText(rate))
+	if group != "" && findRule(q, group).GroupRate.Jobs == 0 { // it is the queue's, for each group
+		return q.command("queues", "limit", q.job.Queue, "--group-rate", rateText(rate))
 	}
-	return f.setRate(group, rateText(rate))
+	return adviseRate(q, group, rateText(rate))
 }
 
-// unthrottle says how to end a throttle of the job's queue, or of its group: by taking the rate
-// away. Backends keep the throttle until it has passed, so it holds again if the rate comes back
-// before.
-func (f *facts) unthrottle(group string, rate queue.Rate) string {
-	none, again := "0", f.setRate(group, rateText(rate))
+// adviseUnthrottle says how to end a throttle of the job's queue, or of its group: by taking the
+// rate away. Backends keep the throttle until it has passed, so it holds again if the rate comes
+// back before.
+func adviseUnthrottle(q *inquiry, group string, rate queue.Rate) string {
+	none, again := "0", adviseRate(q, group, rateText(rate))
 	switch {
-	case group != "" && f.rule(group).GroupRate.Jobs == 0: // it is the queue's, for each group
-		none, again = "-1", f.setRate(group, "0")
+	case group != "" && findRule(q, group).GroupRate.Jobs == 0: // it is the queue's, for each group
+		none, again = "-1", adviseRate(q, group, "0")
 	case group != "":
 		none = "-1"
 		if rate.Burst > 0 {
@@ -155,15 +150,15 @@ func (f *facts) unthrottle(group string, rate queue.Rate) string {
 	case rate.Burst > 0:
 		again += fmt.Sprintf(" --rate-burst %d", rate.Burst)
 	}
-	return fmt.Sprintf("To end it now, take the rate away: %s. When the throttle would have ended, and not before, give it back: %s", f.setRate(group, none), again)
+	return fmt.Sprintf("To end it now, take the rate away: %s. When the throttle would have ended, and not before, give it back: %s", adviseRate(q, group, none), again)
 }
 
-// setRate returns the command that sets the rate of the job's queue, or of a group of it.
-func (f *facts) setRate(group, rate string) string {
+// adviseRate returns the command that sets the rate of the job's queue, or of a group of it.
+func adviseRate(q *inquiry, group, rate string) string {
 	if group == "" {
-		return f.command("queues", "limit", f.job.Queue, "--rate", rate)
+		return q.command("queues", "limit", q.job.Queue, "--rate", rate)
 	}
-	return f.command("queues", "limit", f.job.Queue, "--group", group, "--group-rate", rate)
+	return q.command("queues", "limit", q.job.Queue, "--group", group, "--group-rate", rate)
 }
 
 // rateText writes a rate as a flag of cmd/errand takes it.

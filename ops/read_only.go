@@ -78,21 +78,21 @@ func placesText(places []mayNotWrite) string {
 	return "default_transaction_read_only is on " + enumerate(texts)
 }
 
-// cannotWrite returns the reason if the server takes no writes from new sessions. Workers that had
-// connected before may go on: if one of them claims, that is no reason.
-func (f *facts) cannotWrite(ctx context.Context) ([]Reason, error) {
-	if f.server == nil {
+// whyCannotWrite returns the reason if the server takes no writes from new sessions. Workers that
+// had connected before may go on: if one of them claims, that is no reason.
+func whyCannotWrite(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if q.Server == nil {
 		return nil, nil
 	}
-	if f.server.identity.isStandby {
+	if q.Server.identity.isStandby {
 		return []Reason{{ID: "read-only", Level: Warn, Verdict: "The server is a standby, which only reads: nobody claims there.",
 			Evidence: []string{"what is said here is as old as what the standby has received"}, Remedy: askPrimary}}, nil
 	}
-	if slices.ContainsFunc(f.workers, claims) {
+	if slices.ContainsFunc(q.workers, claims) {
 		return nil, nil
 	}
-	places, err := f.server.readOnly(ctx)
-	if ok, err := f.tryOrNote(ctx, "whether the database may be written to", err); !ok || len(places) == 0 && !f.server.identity.isReadOnly {
+	places, err := q.Server.readOnly(ctx)
+	if ok, err := q.tryOrNote(ctx, "whether the database may be written to", err); !ok || len(places) == 0 && !q.Server.identity.isReadOnly {
 		return nil, err
 	}
 	return []Reason{{ID: "read-only", Level: Fail, Remedy: writeAgain(places),

@@ -12,16 +12,16 @@ import (
 // crashed begins the LastError of a job whose lease has expired. See driver.Reclaimer.
 const crashed = "errand: the lease of worker "
 
-// ended returns why a job that neither waits nor runs will not run.
-func (f *facts) ended(ctx context.Context) ([]Reason, error) {
-	j := f.job
+// whyEnded returns why a job that neither waits nor runs will not run.
+func whyEnded(ctx context.Context, q *inquiry) ([]Reason, error) {
+	j := q.job
 	attempts := fmt.Sprintf("it has used %d of %s", j.Attempt, count(j.MaxAttempts, "attempt"))
-	retry, holder, err := f.retry(ctx)
+	retry, holder, err := adviseRetry(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	ago := func(t time.Time) string {
-		return fmt.Sprintf("%v ago, at %s", short(f.at.Sub(t)), t.Format(time.RFC3339))
+		return fmt.Sprintf("%v ago, at %s", short(q.at.Sub(t)), t.Format(time.RFC3339))
 	}
 	switch j.Status {
 	case queue.StatusCompleted:
@@ -29,48 +29,48 @@ func (f *facts) ended(ctx context.Context) ([]Reason, error) {
 	case queue.StatusCancelled:
 		r := Reason{ID: "cancelled", Level: OK, Verdict: fmt.Sprintf("Job %d was cancelled %s.", j.ID, ago(j.CancelAt)), Evidence: append(holder, attempts),
 			Remedy: "to run it all the same: " + retry}
-		by, err := f.canceller(ctx)
+		by, err := nameCanceller(ctx, q)
 		r.Evidence = append(r.Evidence, by...)
 		return []Reason{r}, err
 	case queue.StatusHeld:
 		return []Reason{{ID: "held", Level: Fail, Verdict: fmt.Sprintf("Job %d is held: it has failed for good, and the rule of its queue lets no other job of its group pass.", j.ID),
 			Evidence: []string{attempts, fmt.Sprintf("the group %q of the queue %s waits for it", j.Group, j.Queue)},
-			Remedy:   "mend the cause, then " + retry + ". Or " + f.command("jobs", "cancel", j.ID) + ", which lets its group pass"}}, nil
+			Remedy:   "mend the cause, then " + retry + ". Or " + q.command("jobs", "cancel", j.ID) + ", which lets its group pass"}}, nil
 	case queue.StatusDead:
-		r := f.dead(attempts, retry)
+		r := whyDead(q, attempts, retry)
 		r.Evidence = append(r.Evidence, holder...)
 		return []Reason{r}, nil
 	}
 	r := Reason{ID: "foreign-status", Level: Fail, Verdict: fmt.Sprintf("Job %d has the status %s, which errand does not set.", j.ID, j.Status),
 		Evidence: []string{"SQL that is not errand's has written it"}, Remedy: "set its status to pending or dead, by SQL"}
-	if f.server != nil {
-		r.Remedy += fmt.Sprintf(": UPDATE %s.jobs SET status = 'pending', updated_at = now() WHERE id = %d", f.server.tables.Schema, j.ID)
+	if q.Server != nil {
+		r.Remedy += fmt.Sprintf(": UPDATE %s.jobs SET status = 'pending', updated_at = now() WHERE id = %d", q.Server.tables.Schema, j.ID)
 	}
 	return []Reason{r}, nil
 }
 
-// retry returns how to run the job again. A live job that has its key keeps it from that: evidence
-// says so.
-func (f *facts) retry(ctx context.Context) (remedy string, evidence []string, err error) {
-	j := f.job
-	remedy = f.command("jobs", "retry", j.ID)
+// adviseRetry returns how to run the job again. A live job that has its key keeps it from that:
+// evidence says so.
+func adviseRetry(ctx context.Context, q *inquiry) (remedy string, evidence []string, err error) {
+	j := q.job
+	remedy = q.command("jobs", "retry", j.ID)
 	if j.Key == "" || j.Status != queue.StatusDead && j.Status != queue.StatusCancelled {
 		return remedy, nil, nil
 	}
-	holders, err := f.liveKeys(ctx, j.Queue, j.Key)
+	holders, err := listLiveKeys(ctx, q, j.Queue, j.Key)
 	if err != nil || len(holders) == 0 {
 		return remedy, nil, err
 	}
 	holder := holders[0]
-	return fmt.Sprintf("wait until job %d has ended, or: %s. Only then %s", holder, f.command("jobs", "cancel", holder), remedy),
+	return fmt.Sprintf("wait until job %d has ended, or: %s. Only then %s", holder, q.command("jobs", "cancel", holder), remedy),
 		[]string{fmt.Sprintf("job %d is live and has its key %q, so a retry is refused", holder, j.Key)}, nil
 }
 
-// dead returns why a job is dead.
-func (f *facts) dead(attempts, retry string) Reason {
-	j := f.job
+// whyDead returns why a job is dead.
+func whyDead(q *inquiry, attempts, retry string) Reason {
+	j := q.job
 	r := Reason{ID: "dead", Level: Fail, Verdict: fmt.Sprintf("Job %d is dead: it has failed in each of its attempts.", j.ID),
-		Evidence: []string{attempts + "; how they ended: " + f.command("jobs", "show", j.ID), "it died at " + j.FinishedAt.Format(time.RFC3339)}, Remedy: "mend the cause, then " + retry}
+		Evidence: []string{attempts + "; how they ended: " + q.command("jobs", "show", j.ID), "it died at " + j.FinishedAt.Format(time.RFC3339)}, Remedy: "mend the cause, then " + retry}
 	crashes := 0
 	for _, failure := range j.History {
 		if strings.HasPrefix(failure.Error, crashed) {

@@ -119,14 +119,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// lockers runs a statement that returns lockers, and returns those that have been open for a while.
-// right is what the statement needs.
-func (f *facts) lockers(ctx context.Context, what, right, name string, args ...any) ([]locker, error) {
-	list, err := lasting(ctx, func(ctx context.Context) ([]locker, error) { return f.server.readLockers(ctx, name, args...) })
-	if ok, err := f.tryOrAsk(ctx, what, right, err); !ok {
+// findLockers runs a statement that returns lockers, and returns those that have been open for a
+// while. right is what the statement needs.
+func findLockers(ctx context.Context, q *inquiry, what, right, name string, args ...any) ([]locker, error) {
+	list, err := lasting(ctx, func(ctx context.Context) ([]locker, error) { return q.Server.readLockers(ctx, name, args...) })
+	if ok, err := q.tryOrAsk(ctx, what, right, err); !ok {
 		return nil, err
 	}
-	return slices.DeleteFunc(list, f.isCommitting), nil
+	return slices.DeleteFunc(list, q.isCommitting), nil
 }
 
 func (s *server) readLockers(ctx context.Context, name string, args ...any) (list []locker, err error) {
@@ -145,23 +145,23 @@ func (s *server) readLockers(ctx context.Context, name string, args ...any) (lis
 // seeLocks is the right that the statements need that only read the server's list of locks.
 const seeLocks = "SELECT on pg_locks, as every role has by default"
 
-// tableLocked returns who has locked a whole table of errand's, or waits for that: claims wait
+// whyTableLocked returns who has locked a whole table of errand's, or waits for that: claims wait
 // behind both.
-func (f *facts) tableLocked(ctx context.Context) ([]Reason, error) {
-	return f.locked(ctx, func(locker) bool { return true })
+func whyTableLocked(ctx context.Context, q *inquiry) ([]Reason, error) {
+	return whyLocked(ctx, q, func(locker) bool { return true })
 }
 
-// unreadable returns who has locked a table that Explain reads, other than that of jobs, so that
+// whyUnreadable returns who has locked a table that Explain reads, other than that of jobs, so that
 // it cannot go on. A job that does not wait needs none of them.
-func (f *facts) unreadable(ctx context.Context) ([]Reason, error) {
-	locked, err := f.locked(ctx, func(l locker) bool { return l.excludesReads && l.table != jobsTable })
-	if err != nil || len(locked) == 0 || f.question.ID == 0 {
+func whyUnreadable(ctx context.Context, q *inquiry) ([]Reason, error) {
+	locked, err := whyLocked(ctx, q, func(l locker) bool { return l.excludesReads && l.table != jobsTable })
+	if err != nil || len(locked) == 0 || q.question.ID == 0 {
 		return locked, err
 	}
-	if busy, err := f.inTime(ctx, func(ctx context.Context) error { return f.read(ctx, f.question.ID) }); err != nil || len(busy) > 0 {
+	if busy, err := readInTime(ctx, q, func(ctx context.Context) error { return readJob(ctx, q, q.question.ID) }); err != nil || len(busy) > 0 {
 		return busy, err
 	}
-	if f.job != nil && f.job.Status != queue.StatusPending {
+	if q.job != nil && q.job.Status != queue.StatusPending {
 		return nil, nil
 	}
 	return locked, nil
@@ -169,21 +169,21 @@ func (f *facts) unreadable(ctx context.Context) ([]Reason, error) {
 
 const jobsTable = "jobs"
 
-// locked returns the reason for the first wanted lock on a table.
-func (f *facts) locked(ctx context.Context, isWanted func(locker) bool) ([]Reason, error) {
-	if f.server == nil {
+// whyLocked returns the reason for the first wanted lock on a table.
+func whyLocked(ctx context.Context, q *inquiry, isWanted func(locker) bool) ([]Reason, error) {
+	if q.Server == nil {
 		return nil, nil
 	}
-	list, err := f.server.tableLocks(ctx)
-	if ok, err := f.tryOrAsk(ctx, "who has locked a table", seeLocks, err); !ok {
+	list, err := q.Server.tableLocks(ctx)
+	if ok, err := q.tryOrAsk(ctx, "who has locked a table", seeLocks, err); !ok {
 		return nil, err
 	}
-	i := slices.IndexFunc(list, func(l locker) bool { return isWanted(l) && !f.isCommitting(l) })
+	i := slices.IndexFunc(list, func(l locker) bool { return isWanted(l) && !q.isCommitting(l) })
 	if i < 0 {
 		return nil, nil
 	}
 	l := list[i]
-	chain, err := f.server.chain(ctx, l)
+	chain, err := q.Server.chain(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -195,38 +195,38 @@ func (f *facts) locked(ctx context.Context, isWanted func(locker) bool) ([]Reaso
 	return []Reason{r}, nil
 }
 
-// rowLocked returns who has locked the job's row: claims pass over it. A role that may not see that
-// learns who may have.
-func (f *facts) rowLocked(ctx context.Context) ([]Reason, error) {
-	if f.server == nil {
+// whyRowLocked returns who has locked the job's row: claims pass over it. A role that may not see
+// that learns who may have.
+func whyRowLocked(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if q.Server == nil {
 		return nil, nil
 	}
-	unknown := len(f.unknown)
-	right := fmt.Sprintf("SELECT (xmax) on %s.jobs, as errand_observer and errand_worker of docs/roles.sql have", f.server.tables.Schema)
-	list, err := f.lockers(ctx, "who has locked the job", right, "row_lock", f.job.ID)
-	if err == nil && len(list) == 0 && len(f.unknown) == unknown {
-		list, err = f.lockers(ctx, "who has locked the job", right, "row_shares", f.job.ID)
+	unknown := len(q.unknown)
+	right := fmt.Sprintf("SELECT (xmax) on %s.jobs, as errand_observer and errand_worker of docs/roles.sql have", q.Server.tables.Schema)
+	list, err := findLockers(ctx, q, "who has locked the job", right, "row_lock", q.job.ID)
+	if err == nil && len(list) == 0 && len(q.unknown) == unknown {
+		list, err = findLockers(ctx, q, "who has locked the job", right, "row_shares", q.job.ID)
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case len(list) > 0:
-		return f.rowHeld(ctx, list)
-	case len(f.unknown) == unknown:
+		return whyRowHeld(ctx, q, list)
+	case len(q.unknown) == unknown:
 		return nil, nil
 	}
-	list, err = f.lockers(ctx, "which transactions have locked jobs", seeLocks, "writers", jobsTable, true)
+	list, err = findLockers(ctx, q, "which transactions have locked jobs", seeLocks, "writers", jobsTable, true)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	return []Reason{{ID: "perhaps-locked", Level: Warn, Verdict: fmt.Sprintf("An open transaction has locked some jobs, perhaps job %d: claims pass over those.", f.job.ID),
+	return []Reason{{ID: "perhaps-locked", Level: Warn, Verdict: fmt.Sprintf("An open transaction has locked some jobs, perhaps job %d: claims pass over those.", q.job.ID),
 		Evidence: []string{list[0].evidence()}, Remedy: list[0].remedy()}}, nil
 }
 
-// rowHeld returns the reason for lockers of the job's row. If the first one waits, what it waits
+// whyRowHeld returns the reason for lockers of the job's row. If the first one waits, what it waits
 // for comes first.
-func (f *facts) rowHeld(ctx context.Context, list []locker) ([]Reason, error) {
-	chain, err := f.server.chain(ctx, list[0])
+func whyRowHeld(ctx context.Context, q *inquiry, list []locker) ([]Reason, error) {
+	chain, err := q.Server.chain(ctx, list[0])
 	if err != nil {
 		return nil, err
 	}
@@ -235,16 +235,16 @@ func (f *facts) rowHeld(ctx context.Context, list []locker) ([]Reason, error) {
 	for _, l := range list[1:] {
 		r.Remedy += fmt.Sprintf(". Likewise for %s: %s", l.name(), l.remedy())
 	}
-	if f.job.Status == queue.StatusRunning {
+	if q.job.Status == queue.StatusRunning {
 		so = "its worker cannot extend its lease, which has expired, and no worker reclaims it"
-		if left := f.job.LeaseEnds.Sub(f.at); left > 0 {
+		if left := q.job.LeaseEnds.Sub(q.at); left > 0 {
 			so = fmt.Sprintf("its worker cannot extend its lease, which ends in %v", short(left))
 		}
-		if holder, isKnown := f.worker(f.job.Worker); isKnown && f.isReporting(holder) {
+		if holder, isKnown := findWorker(q, q.job.Worker); isKnown && q.isReporting(holder) {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("the worker %s reported itself %v ago, so the transaction may be that of the job's own handler, which has settled the job first (SettleFirst)", holder.Name, short(holder.Silent)))
 			r.Remedy = "if it is the handler's own transaction, wait until the handler returns. If it is another one: " + r.Remedy
 		}
 	}
-	r.Verdict = fmt.Sprintf("An open transaction has locked job %d, so %s.", f.job.ID, so)
+	r.Verdict = fmt.Sprintf("An open transaction has locked job %d, so %s.", q.job.ID, so)
 	return []Reason{r}, nil
 }

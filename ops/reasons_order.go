@@ -10,50 +10,50 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// ordered returns which job of the same line comes first.
-func (f *facts) ordered(ctx context.Context) ([]Reason, error) {
-	j := f.job
+// whyOrdered returns which job of the same line comes first.
+func whyOrdered(ctx context.Context, q *inquiry) ([]Reason, error) {
+	j := q.job
 	if !j.Ordered {
 		return nil, nil
 	}
-	first, ok, err := f.firstOfLine(ctx)
+	first, ok, err := findFirstOfLine(ctx, q)
 	if err != nil || !ok || first.ID == j.ID {
 		return nil, err
 	}
-	r := Reason{Level: OK, Remedy: f.command("explain", first.ID), Evidence: []string{
+	r := Reason{Level: OK, Remedy: q.command("explain", first.ID), Evidence: []string{
 		fmt.Sprintf("job %d of the kind %s is %s, and has used %d of %s", first.ID, first.Kind, first.Status, first.Attempt, count(first.MaxAttempts, "attempt"))}}
 	behind := fmt.Sprintf("Job %d waits for job %d of its group %q, ", j.ID, first.ID, j.Group)
 	isHandled := func(w driver.WorkerRecord) bool { return handles(w, first.Kind) }
-	switch serving := f.serving(); {
+	switch serving := listServing(q); {
 	case first.Status == queue.StatusHeld:
 		r.ID, r.Level, r.Verdict = "behind-held", Fail, behind+"which is held."
-		r.Remedy = "mend what made it fail, then " + f.command("jobs", "retry", first.ID) + ". Or " + f.command("jobs", "cancel", first.ID)
+		r.Remedy = "mend what made it fail, then " + q.command("jobs", "retry", first.ID) + ". Or " + q.command("jobs", "cancel", first.ID)
 	case first.Status == queue.StatusRunning:
 		r.ID, r.Verdict = "behind-running", behind+"which runs."
-	case slices.Contains(f.pauses, first.Kind):
+	case slices.Contains(q.pauses, first.Kind):
 		r.ID, r.Level, r.Verdict = "behind-stuck", Warn, behind+fmt.Sprintf("whose kind %s is paused.", first.Kind)
 	case len(serving) > 0 && !slices.ContainsFunc(serving, isHandled):
 		r.ID, r.Level, r.Verdict = "behind-stuck", Fail, behind+fmt.Sprintf("which no live worker handles: its kind is %s.", first.Kind)
-	case first.Attempt > 0 && first.ScheduledAt.After(f.at):
-		r.ID, r.Level, r.Verdict = "behind-back-off", backOffLevel(first), behind+fmt.Sprintf("which has failed and runs again in %v.", short(first.ScheduledAt.Sub(f.at)))
+	case first.Attempt > 0 && first.ScheduledAt.After(q.at):
+		r.ID, r.Level, r.Verdict = "behind-back-off", backOffLevel(first), behind+fmt.Sprintf("which has failed and runs again in %v.", short(first.ScheduledAt.Sub(q.at)))
 	default:
 		r.ID, r.Verdict = "behind-pending", behind+"which has not run yet."
 	}
 	return []Reason{r}, nil
 }
 
-// firstOfLine returns the first live ordered job of the job's group.
-func (f *facts) firstOfLine(ctx context.Context) (first queue.Record, ok bool, err error) {
-	if f.server != nil {
+// findFirstOfLine returns the first live ordered job of the job's group.
+func findFirstOfLine(ctx context.Context, q *inquiry) (first queue.Record, ok bool, err error) {
+	if q.Server != nil {
 		var id int64
-		err := f.server.rows(ctx, "first_of_line", func(r *sql.Rows) error { return r.Scan(&id) }, f.job.Queue, f.job.Group)
-		if ok, err := f.tryOrNote(ctx, "which job of its group comes first", err); !ok || id == 0 {
+		err := q.Server.rows(ctx, "first_of_line", func(r *sql.Rows) error { return r.Scan(&id) }, q.job.Queue, q.job.Group)
+		if ok, err := q.tryOrNote(ctx, "which job of its group comes first", err); !ok || id == 0 {
 			return first, false, err
 		}
-		return f.inspector.Job(ctx, id)
+		return q.Inspector.Job(ctx, id)
 	}
 	for _, status := range []queue.Status{queue.StatusRunning, queue.StatusHeld, queue.StatusPending} {
-		isAll, err := f.list(ctx, queue.Filter{Queue: f.job.Queue, Group: f.job.Group, Status: status}, func(r queue.Record) bool {
+		isAll, err := q.list(ctx, queue.Filter{Queue: q.job.Queue, Group: q.job.Group, Status: status}, func(r queue.Record) bool {
 			if r.Ordered && (!ok || r.ID < first.ID || r.Status == queue.StatusRunning) {
 				first, ok = r, true
 			}
@@ -63,7 +63,7 @@ func (f *facts) firstOfLine(ctx context.Context) (first queue.Record, ok bool, e
 			return first, ok, err
 		}
 		if !isAll && status != queue.StatusRunning {
-			f.unknown = append(f.unknown, "jobs of its group that are older than those that were read")
+			q.unknown = append(q.unknown, "jobs of its group that are older than those that were read")
 		}
 	}
 	return first, ok, nil
@@ -72,28 +72,28 @@ func (f *facts) firstOfLine(ctx context.Context) (first queue.Record, ok bool, e
 // manyAhead is from how many jobs before the job on Explain warns.
 const manyAhead = 100
 
-// ahead returns how many due jobs the workers of the job would claim before it.
-func (f *facts) ahead(ctx context.Context) ([]Reason, error) {
-	j := f.job
-	if j.Ordered || f.knowsWorkers && len(f.claimers) == 0 { // lines take turns; and nobody claims any
+// whyAhead returns how many due jobs the workers of the job would claim before it.
+func whyAhead(ctx context.Context, q *inquiry) ([]Reason, error) {
+	j := q.job
+	if j.Ordered || q.knowsWorkers && len(q.claimers) == 0 { // lines take turns; and nobody claims any
 		return nil, nil
 	}
-	c, ok, err := f.claimable(ctx, j.Queue, j, f.claimers)
+	c, ok, err := readClaimable(ctx, q, j.Queue, j, q.claimers)
 	if err != nil || !ok || c.jobs == 0 {
 		return nil, err
 	}
-	evidence := []string{fmt.Sprintf("it has been due for %v, with the priority %d", short(f.at.Sub(j.ScheduledAt)), j.Priority)}
+	evidence := []string{fmt.Sprintf("it has been due for %v, with the priority %d", short(q.at.Sub(j.ScheduledAt)), j.Priority)}
 	jobs := count(c.jobs, "due job")
 	if !c.isAll {
 		jobs = "At least " + jobs
 		evidence = append(evidence, fmt.Sprintf("only %d due jobs before it were looked at: there are more", maxDue))
 	}
-	pace, err := f.pace(ctx, c.jobs, c.isAll)
+	pace, err := describePace(ctx, q, c.jobs, c.isAll)
 	if err != nil {
 		return nil, err
 	}
 	of := "the queue " + j.Queue
-	if f.takesTurns(j.Queue) {
+	if q.rules.takesTurns(j.Queue) {
 		of = fmt.Sprintf("the group %q of the queue %s", j.Group, j.Queue)
 	}
 	verb := "come"

@@ -9,27 +9,22 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // withSchedules puts before the reasons why no job was found what the schedules do that enqueue
 // such jobs. If there are some, it is no wonder that no job waits.
-func (f *facts) withSchedules(ctx context.Context, reasons []Reason) ([]Reason, error) {
-	scheduler, ok := driver.As[driver.Scheduler](f.queue)
-	if !ok {
-		return reasons, nil
-	}
-	all, err := scheduler.Schedules(ctx)
-	if ok, err := f.tryOrNote(ctx, "which schedules enqueue such jobs", err); !ok {
+func withSchedules(ctx context.Context, q *inquiry, reasons []Reason) ([]Reason, error) {
+	schedules, err := q.Schedules(ctx)
+	if ok, err := q.tryOrNote(ctx, "which schedules enqueue such jobs", err); !ok {
 		return reasons, err
 	}
-	slices.SortStableFunc(all, bySoonest)
+	all := slices.SortedStableFunc(slices.Values(schedules), bySoonest)
 	var ticks []Reason
 	for _, s := range all {
-		if !f.isAsked(&s) || len(ticks) == maxNamed {
+		if !isAsked(q.question, &s) || len(ticks) == maxNamed {
 			continue
 		}
-		r, err := f.tick(ctx, &s)
+		r, err := whyTick(ctx, q, &s)
 		if err != nil {
 			return nil, err
 		}
@@ -59,8 +54,8 @@ func bySoonest(a, b queue.ScheduleRecord) int {
 }
 
 // isAsked reports whether the schedule enqueues such jobs as the question is about.
-func (f *facts) isAsked(s *queue.ScheduleRecord) bool {
-	q, job := f.question, s.Job
+func isAsked(q Question, s *queue.ScheduleRecord) bool {
+	job := s.Job
 	if q.Queue != "" && q.Queue != cmp.Or(job.Queue, queue.DefaultQueue) {
 		return false
 	}
@@ -71,39 +66,39 @@ func (f *facts) isAsked(s *queue.ScheduleRecord) bool {
 	return q.Kind == "" || q.Kind == job.Kind
 }
 
-// tick returns what a schedule does, of which no job waits.
-func (f *facts) tick(ctx context.Context, s *queue.ScheduleRecord) (Reason, error) {
+// whyTick returns what a schedule does, of which no job waits.
+func whyTick(ctx context.Context, q *inquiry, s *queue.ScheduleRecord) (Reason, error) {
 	what := fmt.Sprintf("The schedule %s, which enqueues jobs of the kind %s in the queue %s,", s.Name, s.Job.Kind, cmp.Or(s.Job.Queue, queue.DefaultQueue))
-	switch late := f.at.Sub(s.Next); {
+	switch late := q.at.Sub(s.Next); {
 	case s.Paused:
-		by, err := f.pauser(ctx, "schedule", s.Name, "")
-		return Reason{ID: "schedule-paused", Level: Warn, Verdict: what + " is paused.", Evidence: append(by, f.lastTick(s)...),
-			Remedy: f.command("schedules", "resume", s.Name)}, err
+		by, err := namePauser(ctx, q, "schedule", s.Name, "")
+		return Reason{ID: "schedule-paused", Level: Warn, Verdict: what + " is paused.", Evidence: append(by, describeLastTick(q, s)...),
+			Remedy: q.command("schedules", "resume", s.Name)}, err
 	case !s.Next.IsZero() && late >= soon:
-		return f.lateTick(ctx, s, what, late)
+		return whyLateTick(ctx, q, s, what, late)
 	}
-	return f.nextTick(ctx, s, what)
+	return whyNextTick(ctx, q, s, what)
 }
 
-// lateTick returns why a tick that has come was not fired.
-func (f *facts) lateTick(ctx context.Context, s *queue.ScheduleRecord, what string, late time.Duration) (Reason, error) {
-	r := Reason{ID: "schedule-late", Level: levelOf(late, 0, 15*time.Minute), Evidence: f.lastTick(s),
+// whyLateTick returns why a tick that has come was not fired.
+func whyLateTick(ctx context.Context, q *inquiry, s *queue.ScheduleRecord, what string, late time.Duration) (Reason, error) {
+	r := Reason{ID: "schedule-late", Level: levelOf(late, 0, 15*time.Minute), Evidence: describeLastTick(q, s),
 		Verdict: fmt.Sprintf("%s had a tick %v ago that nobody has fired.", what, short(late)),
 		Remedy:  "the log of a worker says why: it may lack the rights of errand_enqueuer, or a time zone"}
-	if !f.knowsWorkers {
-		if err := f.readWorkers(ctx); err != nil {
+	if !q.knowsWorkers {
+		if err := readWorkers(ctx, q); err != nil {
 			return r, err
 		}
 	}
-	if f.knowsWorkers && len(living(f.workers)) == 0 {
+	if q.knowsWorkers && len(living(q.workers)) == 0 {
 		r.Evidence, r.Remedy = append(r.Evidence, "no worker is alive"), startFiring
 		return r, nil
 	}
-	if f.server == nil {
+	if q.Server == nil {
 		return r, nil
 	}
-	held, err := f.server.schedulesHeld(ctx)
-	if ok, err := f.tryOrAsk(ctx, "who has locked the schedule", seeLocks, err); !ok || len(held) == 0 {
+	held, err := q.Server.schedulesHeld(ctx)
+	if ok, err := q.tryOrAsk(ctx, "who has locked the schedule", seeLocks, err); !ok || len(held) == 0 {
 		return r, err
 	}
 	r.Verdict += " A transaction has locked schedules, perhaps this one: workers pass over those."
@@ -111,18 +106,18 @@ func (f *facts) lateTick(ctx context.Context, s *queue.ScheduleRecord, what stri
 	return r, nil
 }
 
-// nextTick returns when a schedule ticks next, and whether the job of an earlier tick keeps that
+// whyNextTick returns when a schedule ticks next, and whether the job of an earlier tick keeps that
 // from enqueueing one.
-func (f *facts) nextTick(ctx context.Context, s *queue.ScheduleRecord, what string) (Reason, error) {
-	r := Reason{ID: "schedule-later", Level: OK, Verdict: what + " has no tick any more.", Evidence: f.lastTick(s)}
+func whyNextTick(ctx context.Context, q *inquiry, s *queue.ScheduleRecord, what string) (Reason, error) {
+	r := Reason{ID: "schedule-later", Level: OK, Verdict: what + " has no tick any more.", Evidence: describeLastTick(q, s)}
 	if !s.Next.IsZero() {
-		r.Verdict = fmt.Sprintf("%s ticks in %v.", what, short(max(s.Next.Sub(f.at), 0)))
+		r.Verdict = fmt.Sprintf("%s ticks in %v.", what, short(max(s.Next.Sub(q.at), 0)))
 		r.Evidence = append([]string{"the next tick is at " + s.Next.Format(time.RFC3339)}, r.Evidence...)
 	}
 	if s.LastJob == 0 {
 		return r, nil
 	}
-	job, ok, err := f.inspector.Job(ctx, s.LastJob)
+	job, ok, err := q.Inspector.Job(ctx, s.LastJob)
 	switch {
 	case err != nil:
 		return r, err
@@ -133,7 +128,7 @@ func (f *facts) nextTick(ctx context.Context, s *queue.ScheduleRecord, what stri
 	r.Evidence = append(r.Evidence, fmt.Sprintf("its last job, %d, is %s", s.LastJob, job.Status))
 	if isLive(job) && !s.Overlap {
 		r.ID, r.Verdict = "schedule-skips", fmt.Sprintf("%s Before job %d has ended, its ticks enqueue nothing.", r.Verdict, job.ID)
-		r.Remedy = f.command("explain", job.ID)
+		r.Remedy = q.command("explain", job.ID)
 		if job.Status == queue.StatusHeld {
 			r.Level = Fail
 		}
@@ -141,10 +136,10 @@ func (f *facts) nextTick(ctx context.Context, s *queue.ScheduleRecord, what stri
 	return r, nil
 }
 
-// lastTick says when the schedule has last ticked.
-func (f *facts) lastTick(s *queue.ScheduleRecord) []string {
+// describeLastTick says when the schedule has last ticked.
+func describeLastTick(q *inquiry, s *queue.ScheduleRecord) []string {
 	if s.LastTick.IsZero() {
 		return []string{"it has never ticked"}
 	}
-	return []string{fmt.Sprintf("its last tick was %v ago, at %s", short(f.at.Sub(s.LastTick)), s.LastTick.Format(time.RFC3339))}
+	return []string{fmt.Sprintf("its last tick was %v ago, at %s", short(q.at.Sub(s.LastTick)), s.LastTick.Format(time.RFC3339))}
 }

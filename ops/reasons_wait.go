@@ -12,47 +12,47 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// pending returns what keeps a pending job from running, the most certain reason first.
-func (f *facts) pending(ctx context.Context) (reasons []Reason, err error) {
-	isDue := !f.job.ScheduledAt.After(f.at)
+// whyPending returns what keeps a pending job from running, the most certain reason first.
+func whyPending(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
+	isDue := !q.job.ScheduledAt.After(q.at)
 	if !isDue {
-		later, err := f.notDue(ctx)
+		later, err := whyNotDue(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		reasons = append(reasons, later)
 	}
-	looks := []func(context.Context) ([]Reason, error){
-		f.cannotWrite, f.paused, f.tableLocked, f.rowLocked, f.writeLocked, f.diskIsFull, f.lacksRights, f.served, f.cutShort, f.ordered, f.limited, f.rated,
+	looks := []func(context.Context, *inquiry) ([]Reason, error){
+		whyCannotWrite, whyPaused, whyTableLocked, whyRowLocked, whyWriteLocked, whyDiskFull, whyLacksRights, whyNotServed, whyCutShort, whyOrdered, whyLimited, whyRated,
 	}
 	if isDue {
-		looks = append(looks, f.inLine)
+		looks = append(looks, whyInLine)
 	}
 	for _, look := range looks {
-		more, err := look(ctx)
+		more, err := look(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		reasons = append(reasons, more...)
 	}
 	if isThrottled := func(r Reason) bool { return r.ID == "throttled" }; !isDue && slices.ContainsFunc(reasons, isThrottled) {
-		reasons[0].Remedy = strings.ReplaceAll(reasons[0].Remedy, f.runNow(), "wait: it cannot start before the throttle has ended")
+		reasons[0].Remedy = strings.ReplaceAll(reasons[0].Remedy, adviseRunNow(q), "wait: it cannot start before the throttle has ended")
 	}
 	if len(reasons) == 0 {
-		rest, err := f.noReason(ctx)
+		rest, err := whyNoReason(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		reasons = append(reasons, rest)
 	}
-	trigger, err := f.triggerBeside(ctx, reasons)
+	trigger, err := whyTriggerBeside(ctx, q, reasons)
 	if err != nil {
 		return nil, err
 	}
 	if trigger.ID != "" {
 		reasons = append(reasons, trigger)
 	}
-	slices.SortStableFunc(reasons, func(a, b Reason) int { return a.rank() - b.rank() })
+	slices.SortStableFunc(reasons, func(a, b Reason) int { return rankOf(a) - rankOf(b) })
 	return reasons, nil
 }
 
@@ -63,8 +63,8 @@ var passing = []string{
 	"jobs-ahead",
 }
 
-// rank is 0 for a reason that a person has to end. Those that end by themselves come behind.
-func (r Reason) rank() int {
+// rankOf is 0 for a reason that a person has to end. Those that end by themselves come behind.
+func rankOf(r Reason) int {
 	if slices.Contains(passing, r.ID) {
 		return 1
 	}
@@ -75,39 +75,39 @@ func (r Reason) rank() int {
 // as such a time.
 const never = 9999
 
-// notDue returns why a job is not due yet.
-func (f *facts) notDue(ctx context.Context) (Reason, error) {
-	j := f.job
-	evidence := []string{fmt.Sprintf("it is due in %v, at %s by the database's clock", short(j.ScheduledAt.Sub(f.at)), j.ScheduledAt.Format(time.RFC3339))}
-	if f.server != nil {
-		evidence = append(evidence, f.server.identity.skew()...)
+// whyNotDue returns why a job is not due yet.
+func whyNotDue(ctx context.Context, q *inquiry) (Reason, error) {
+	j := q.job
+	evidence := []string{fmt.Sprintf("it is due in %v, at %s by the database's clock", short(j.ScheduledAt.Sub(q.at)), j.ScheduledAt.Format(time.RFC3339))}
+	if q.Server != nil {
+		evidence = append(evidence, q.Server.identity.skew()...)
 	}
-	if f.knowsWorkers && len(living(f.workers)) == 0 {
+	if q.knowsWorkers && len(living(q.workers)) == 0 {
 		evidence = append(evidence, "no worker is alive now: start one before that")
 	}
 	switch {
 	case j.ScheduledAt.Year() >= never:
 		return Reason{ID: "never-due", Level: Warn, Verdict: fmt.Sprintf("Job %d is scheduled for never.", j.ID),
 			Evidence: []string{"SQL has set its scheduled_at to " + j.ScheduledAt.Format(time.RFC3339) + " or later"},
-			Remedy:   "run it now: " + f.command("jobs", "reschedule", j.ID, "--now")}, nil
+			Remedy:   "run it now: " + q.command("jobs", "reschedule", j.ID, "--now")}, nil
 	case j.Attempt > 0:
-		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + f.runNow(),
+		return Reason{ID: "back-off", Level: backOffLevel(*j), Remedy: "mend what makes it fail; " + adviseRunNow(q),
 			Verdict:  fmt.Sprintf("Job %d has failed and waits for its next attempt.", j.ID),
-			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; how they ended: %s", j.Attempt, count(j.MaxAttempts, "attempt"), f.command("jobs", "show", j.ID)))}, nil
+			Evidence: append(evidence, fmt.Sprintf("it has used %d of %s; how they ended: %s", j.Attempt, count(j.MaxAttempts, "attempt"), q.command("jobs", "show", j.ID)))}, nil
 	case isChanged(j):
-		by, ok, err := f.rescheduler(ctx)
+		by, ok, err := nameRescheduler(ctx, q)
 		if !ok {
 			by = fmt.Sprintf("it was changed at %s: its handler has snoozed it, a worker has released it (a limit, a circuit breaker), or a program has rescheduled, replaced or moved it",
 				j.UpdatedAt.Format(time.RFC3339))
 		}
-		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: f.runNow(), Evidence: append(evidence, by)}, err
+		return Reason{ID: "put-off", Level: OK, Verdict: fmt.Sprintf("Job %d was put off.", j.ID), Remedy: adviseRunNow(q), Evidence: append(evidence, by)}, err
 	}
-	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: f.runNow()}, nil
+	return Reason{ID: "delayed", Level: OK, Verdict: fmt.Sprintf("Job %d is scheduled for later.", j.ID), Evidence: evidence, Remedy: adviseRunNow(q)}, nil
 }
 
-// runNow is what to do about a job that is due later.
-func (f *facts) runNow() string {
-	return "wait, or run it now: " + f.command("jobs", "reschedule", f.job.ID, "--now")
+// adviseRunNow is what to do about a job that is due later.
+func adviseRunNow(q *inquiry) string {
+	return "wait, or run it now: " + q.command("jobs", "reschedule", q.job.ID, "--now")
 }
 
 // isChanged reports whether something has changed the job since its enqueue, which writes one time
@@ -117,12 +117,13 @@ func isChanged(j *queue.Record) bool { return !j.UpdatedAt.Equal(j.CreatedAt) }
 // backOffLevel is the level of a job that has failed and will run again.
 func backOffLevel(j queue.Record) Level { return levelOf(j.Attempt, 2, max(j.MaxAttempts, 3)) }
 
-// rescheduler returns who has last changed the job, if the audit log says so. Entries are written
-// right after their change, so an older one is of a person before what has changed the job last.
-func (f *facts) rescheduler(ctx context.Context) (text string, ok bool, err error) {
+// nameRescheduler returns who has last changed the job, if the audit log says so. Entries are
+// written right after their change, so an older one is of a person before what has changed the job
+// last.
+func nameRescheduler(ctx context.Context, q *inquiry) (text string, ok bool, err error) {
 	const near = 10 * time.Second
-	entry, ok, err := f.findAudit(ctx, queue.AuditFilter{JobID: f.job.ID}, func(e queue.AuditEntry) bool {
-		return strings.HasPrefix(e.Action, "jobs.") && !e.At.Before(f.job.UpdatedAt) && e.At.Sub(f.job.UpdatedAt) <= near
+	entry, ok, err := findAudit(ctx, q, queue.AuditFilter{JobID: q.job.ID}, func(e queue.AuditEntry) bool {
+		return strings.HasPrefix(e.Action, "jobs.") && !e.At.Before(q.job.UpdatedAt) && e.At.Sub(q.job.UpdatedAt) <= near
 	})
 	return "the audit log says who has changed it: " + entryText(entry), ok, err
 }
@@ -148,22 +149,22 @@ func (i identity) skew() []string {
 // soon is within which time a worker that was not woken claims a due job: its Poll, and a claim.
 const soon = 10 * time.Second
 
-// noReason returns the reason for a due job that nothing known keeps from running.
-func (f *facts) noReason(ctx context.Context) (Reason, error) {
-	j := f.job
-	waits := f.at.Sub(j.ScheduledAt)
+// whyNoReason returns the reason for a due job that nothing known keeps from running.
+func whyNoReason(ctx context.Context, q *inquiry) (Reason, error) {
+	j := q.job
+	waits := q.at.Sub(j.ScheduledAt)
 	due := fmt.Sprintf("it became due at %s, by the database's clock", j.ScheduledAt.Format(time.RFC3339))
 	polls := overdue // from then on it shows if the workers have ended
-	for _, w := range f.free {
+	for _, w := range q.free {
 		polls = max(polls, w.Poll+soon/2)
 	}
 	wasGivenBack := isChanged(j) && j.UpdatedAt.After(j.ScheduledAt)
-	if wasGivenBack && f.at.Sub(j.UpdatedAt) < polls {
-		by, ok, err := f.rescheduler(ctx)
+	if wasGivenBack && q.at.Sub(j.UpdatedAt) < polls {
+		by, ok, err := nameRescheduler(ctx, q)
 		if !ok {
 			by = "a worker has claimed it and given it back, or has reclaimed it after a crash; or a program has changed it"
 		}
-		return Reason{ID: "given-back", Level: Warn, Verdict: fmt.Sprintf("Job %d has changed %v ago, although it has been due for %v.", j.ID, short(f.at.Sub(j.UpdatedAt)), short(waits)),
+		return Reason{ID: "given-back", Level: Warn, Verdict: fmt.Sprintf("Job %d has changed %v ago, although it has been due for %v.", j.ID, short(q.at.Sub(j.UpdatedAt)), short(waits)),
 			Evidence: []string{due, by},
 			Remedy:   "ask again in ten seconds. If it says the same, look at the workers' logs: middleware or a shutdown releases it"}, err
 	}
@@ -171,72 +172,72 @@ func (f *facts) noReason(ctx context.Context) (Reason, error) {
 		return Reason{ID: "just-due", Level: OK, Verdict: fmt.Sprintf("Job %d has been due for %v: it waits for the next claim of a worker.", j.ID, short(waits)), Evidence: []string{due},
 			Remedy: fmt.Sprintf("ask again in %s", plain.Duration(polls))}, nil
 	}
-	if hidden, err := f.hiddenFromWorkers(ctx, due); err != nil || hidden.ID != "" {
+	if hidden, err := whyHiddenFromWorkers(ctx, q, due); err != nil || hidden.ID != "" {
 		return hidden, err
 	}
-	if trigger, err := f.foreignTrigger(ctx, due); err != nil || trigger.ID != "" {
+	if trigger, err := whyForeignTrigger(ctx, q, due); err != nil || trigger.ID != "" {
 		return trigger, err
 	}
-	return f.unexplained(waits, due), nil
+	return whyUnexplained(q, waits, due), nil
 }
 
-// hiddenFromWorkers returns the reason if row security may hide the job from workers, and otherwise
-// none.
-func (f *facts) hiddenFromWorkers(ctx context.Context, due string) (Reason, error) {
-	if f.server == nil {
+// whyHiddenFromWorkers returns the reason if row security may hide the job from workers, and
+// otherwise none.
+func whyHiddenFromWorkers(ctx context.Context, q *inquiry, due string) (Reason, error) {
+	if q.Server == nil {
 		return Reason{}, nil
 	}
 	var roles []string
-	err := f.server.rows(ctx, "row_security_roles", func(r *sql.Rows) error {
+	err := q.Server.rows(ctx, "row_security_roles", func(r *sql.Rows) error {
 		var name string
 		err := r.Scan(&name)
 		roles = append(roles, name)
 		return err
 	})
-	if ok, err := f.tryOrNote(ctx, "whether row security hides the job from workers", err); !ok || len(roles) == 0 {
+	if ok, err := q.tryOrNote(ctx, "whether row security hides the job from workers", err); !ok || len(roles) == 0 {
 		return Reason{}, err
 	}
-	return Reason{ID: "row-security", Level: Fail, Verdict: fmt.Sprintf("Row security may hide job %d from workers: it is due, and nothing else keeps it from running.", f.job.ID),
-		Evidence: []string{due, "the table of jobs has row security, which holds for workers of these roles: " + enumerate(roles)}, Remedy: f.server.disableRowSecurity()}, nil
+	return Reason{ID: "row-security", Level: Fail, Verdict: fmt.Sprintf("Row security may hide job %d from workers: it is due, and nothing else keeps it from running.", q.job.ID),
+		Evidence: []string{due, "the table of jobs has row security, which holds for workers of these roles: " + enumerate(roles)}, Remedy: q.Server.disableRowSecurity()}, nil
 }
 
-// triggerBeside returns the reason for a foreign trigger if a worker is free, and jobs that come
+// whyTriggerBeside returns the reason for a foreign trigger if a worker is free, and jobs that come
 // before the job are not claimed either. It finds no other: noReason has looked for it.
-func (f *facts) triggerBeside(ctx context.Context, reasons []Reason) (Reason, error) {
-	if len(reasons) != 1 || reasons[0].ID != "jobs-ahead" || len(f.free) == 0 || f.at.Sub(f.job.ScheduledAt) < overdue {
+func whyTriggerBeside(ctx context.Context, q *inquiry, reasons []Reason) (Reason, error) {
+	if len(reasons) != 1 || reasons[0].ID != "jobs-ahead" || len(q.free) == 0 || q.at.Sub(q.job.ScheduledAt) < overdue {
 		return Reason{}, nil
 	}
-	return f.foreignTrigger(ctx, "jobs that come before it are not claimed either, although a worker is free")
+	return whyForeignTrigger(ctx, q, "jobs that come before it are not claimed either, although a worker is free")
 }
 
-// foreignTrigger returns the reason if the table of jobs has triggers that are not errand's, and
+// whyForeignTrigger returns the reason if the table of jobs has triggers that are not errand's, and
 // otherwise none. Such a trigger keeps a job from being claimed if it raises an error for it.
-func (f *facts) foreignTrigger(ctx context.Context, due string) (Reason, error) {
-	if f.server == nil {
+func whyForeignTrigger(ctx context.Context, q *inquiry, due string) (Reason, error) {
+	if q.Server == nil {
 		return Reason{}, nil
 	}
-	t, err := f.server.stats(ctx)
-	if ok, err := f.tryOrNote(ctx, "which triggers the table of jobs has", err); !ok || t.triggers == "" {
+	t, err := q.Server.stats(ctx)
+	if ok, err := q.tryOrNote(ctx, "which triggers the table of jobs has", err); !ok || t.triggers == "" {
 		return Reason{}, err
 	}
 	return Reason{ID: "foreign-trigger", Level: Fail,
-		Verdict:  fmt.Sprintf("A trigger that is not errand's may keep job %d from running, which is due: %s.", f.job.ID, t.triggers),
+		Verdict:  fmt.Sprintf("A trigger that is not errand's may keep job %d from running, which is due: %s.", q.job.ID, t.triggers),
 		Evidence: []string{due, "a claim updates the job's row, and passes the job over if a trigger raises an error for it or returns NULL"},
 		Remedy:   "the workers' logs have the trigger's error, with the IDs of the jobs. Mend the trigger, or DROP TRIGGER"}, nil
 }
 
-// unexplained returns the reason for a job that should have been claimed.
-func (f *facts) unexplained(waits time.Duration, due string) Reason {
-	j := f.job
+// whyUnexplained returns the reason for a job that should have been claimed.
+func whyUnexplained(q *inquiry, waits time.Duration, due string) Reason {
+	j := q.job
 	r := Reason{ID: "unexplained", Level: Fail, Verdict: fmt.Sprintf("Job %d has been due for %v, and no reason was found.", j.ID, short(waits)),
-		Evidence: append([]string{due, "it is not paused, no limit holds it, no job comes before it, and no open transaction is seen that has locked it"}, describe(f.free)...),
+		Evidence: append([]string{due, "it is not paused, no limit holds it, no job comes before it, and no open transaction is seen that has locked it"}, describe(q.free)...),
 		Remedy:   "ask again in ten seconds. If it says the same, look at the workers' logs, and report a bug of errand with this answer"}
 	switch {
-	case len(f.unknown) > 0:
-		r.Level, r.Evidence = Warn, append([]string{due}, describe(f.free)...)
+	case len(q.unknown) > 0:
+		r.Level, r.Evidence = Warn, append([]string{due}, describe(q.free)...)
 		r.Verdict = fmt.Sprintf("Job %d has been due for %v, and what is known does not say why.", j.ID, short(waits))
 		r.Remedy = "see what is not known, and ask again as a role that may see it"
-	case !f.knowsWorkers:
+	case !q.knowsWorkers:
 		r.Remedy = "look whether a worker runs that serves the queue " + j.Queue + " and handles the kind " + j.Kind + ", and whether its log has errors of claims"
 	}
 	return r

@@ -71,8 +71,8 @@ func wantedRights() granted {
 	return wanted
 }
 
-// grants returns the rights that roles have in the schema.
-func (s *server) grants(ctx context.Context) (granted, error) {
+// readGrants returns the rights that roles have in the schema.
+func readGrants(ctx context.Context, s *server) (granted, error) {
 	found := make(granted)
 	err := s.rows(ctx, "grants", func(rows *sql.Rows) error {
 		var role string
@@ -89,7 +89,7 @@ func (s *server) grants(ctx context.Context) (granted, error) {
 func rights(ctx context.Context, d *doctor) (finding, error) {
 	var mayUse bool
 	var tables string
-	if err := d.server.row(ctx, "public_rights", &mayUse, &tables); err != nil {
+	if err := d.Server.row(ctx, "public_rights", &mayUse, &tables); err != nil {
 		return finding{}, err
 	}
 	const advice = "run docs/roles.sql, which takes these rights away"
@@ -100,13 +100,13 @@ func rights(ctx context.Context, d *doctor) (finding, error) {
 		return finding{Warn, "every role may use the schema, and call its functions", advice}, nil
 	}
 	var version int
-	if err := d.server.row(ctx, "schema", &version); err != nil {
+	if err := d.Server.row(ctx, "schema", &version); err != nil {
 		return finding{}, err
 	}
 	if known, _ := goldenObjects(); version != known {
 		return finding{value: fmt.Sprintf("PUBLIC has none; those of roles are known for migration %d only, the schema has %d", known, version)}, nil
 	}
-	found, err := d.server.grants(ctx)
+	found, err := readGrants(ctx, d.Server)
 	if err != nil {
 		return finding{}, err
 	}
@@ -114,7 +114,7 @@ func rights(ctx context.Context, d *doctor) (finding, error) {
 	if f.level != "" {
 		return f, nil
 	}
-	if lacking, err := d.lackingRoles(ctx); err != nil || lacking.level != "" {
+	if lacking, err := findLackingRoles(ctx, d); err != nil || lacking.level != "" {
 		return lacking, err
 	}
 	return f, nil

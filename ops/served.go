@@ -77,7 +77,7 @@ func number(fields map[string]string, name string) float64 {
 
 // worstOf returns the worst finding that judge returns of some servers. If there are several
 // servers, it says of which it is, and how many more are as bad. It is healthy if all are OK.
-func (s *served) worstOf(some []driver.ServerRecord, healthy string, judge func(driver.ServerRecord) finding) finding {
+func worstOf(s *served, some []driver.ServerRecord, healthy string, judge func(driver.ServerRecord) finding) finding {
 	worst := finding{value: healthy}
 	var bad []string // the addresses of those as bad as the worst
 	for _, one := range some {
@@ -102,8 +102,8 @@ func (s *served) worstOf(some []driver.ServerRecord, healthy string, judge func(
 // mayReadConfig is the right to read settings that no other command tells.
 const mayReadConfig = "+config|get"
 
-// denied returns the finding of a check that the rights of the user do not allow.
-func (s *served) denied(right string) (finding, bool) {
+// findDenied returns the finding of a check that the rights of the user do not allow.
+func findDenied(s *served, right string) (finding, bool) {
 	for _, one := range s.all {
 		if slices.Contains(one.Denied, right) {
 			return finding{Skipped, "a right is missing: " + right, "ask as a user that has it (docs/redis.md)"}, true
@@ -113,18 +113,17 @@ func (s *served) denied(right string) (finding, bool) {
 }
 
 // readServedClock sets the time to that of the first server of Redis that answers.
-func (f *facts) readServedClock(ctx context.Context) error {
-	backend, ok := driver.As[driver.Served](f.queue)
-	if !ok {
+func readServedClock(ctx context.Context, q *inquiry) error {
+	if q.Served == nil {
 		return nil
 	}
-	servers, err := backend.Servers(ctx)
+	servers, err := q.Served.Servers(ctx)
 	if err != nil {
 		return err
 	}
 	for _, s := range servers {
 		if s.Err == nil {
-			f.at = time.Now().Add(s.Ahead)
+			q.at = time.Now().Add(s.Ahead)
 			return nil
 		}
 	}

@@ -29,6 +29,12 @@ type server struct {
 	seesAll  bool
 	role     string
 	identity identity
+	// known are answers that several checks need. What a check notes as its SQL has their statements,
+	// too.
+	known struct {
+		settings map[string]string
+		table    *tableStats
+	}
 }
 
 // load returns the text of sql/postgres/name.sql, with the backend's schema in place.
@@ -126,13 +132,15 @@ func sqlState(err error) string {
 // failed returns the finding of a check that has returned an error.
 func (d *doctor) failed(ctx context.Context, err error) finding {
 	switch code := sqlState(err); {
+	case errors.Is(err, errNotTold):
+		return finding{level: Skipped, value: err.Error()}
 	case d.hasLocks && (code == lockNotAvailable || code == queryCanceled || ctx.Err() != nil):
 		return finding{Skipped, "a table that the check reads is locked", seeWaits}
 	case code == insufficientPrivilege:
 		return finding{Skipped, "a right is missing: " + err.Error(), "run docs/roles.sql, or ask as a role that has this right"}
 	case errors.Is(err, fs.ErrPermission):
 		return finding{Skipped, "a right is missing: " + err.Error(), "ask as a user that has this right"}
-	case code == notSupported && d.server != nil && d.server.identity.isStandby:
+	case code == notSupported && d.Server != nil && d.Server.identity.isStandby:
 		return finding{level: Skipped, value: "a standby does not have what the check reads"}
 	case code == undefinedTable, code == undefinedColumn, code == undefinedFunction, code == invalidSchema:
 		return finding{Skipped, "something in the schema is missing: " + err.Error(), "see the check schema"}
@@ -150,7 +158,7 @@ func (d *doctor) failed(ctx context.Context, err error) finding {
 
 // orByHand returns what else to do about a check that has failed, if it has SQL.
 func (d *doctor) orByHand() string {
-	if d.server == nil && d.file == nil {
+	if d.Server == nil && d.File == nil {
 		return ""
 	}
 	return ", or run the SQL of the check by hand"
@@ -160,7 +168,7 @@ const seeWaits = "see the check waits, which names the session that has locked t
 
 // needsStats returns the finding of a check that has found nothing, but may not see the sessions of
 // other roles.
-func (s *server) needsStats(what string) finding {
+func needsStats(s *server, what string) finding {
 	return finding{Skipped, what + ", but this role does not see what sessions of other roles do", "GRANT pg_read_all_stats TO " + s.role}
 }
 

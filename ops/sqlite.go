@@ -44,30 +44,30 @@ func (f *file) row(ctx context.Context, query string, targets ...any) error {
 func reachFile(ctx context.Context, d *doctor) (finding, error) {
 	var version string
 	err := errors.Join(
-		d.file.row(ctx, "SELECT sqlite_version()", &version),
-		d.file.row(ctx, filePath, &d.file.path),
+		d.File.row(ctx, "SELECT sqlite_version()", &version),
+		d.File.row(ctx, filePath, &d.File.path),
 	)
 	if err != nil {
 		return finding{Fail, "the file cannot be read: " + err.Error(), "look whether it is there, and whether this user may read and write it and its folder"}, nil
 	}
-	d.file.name = "SQLite " + version
-	return finding{value: d.file.name + ", " + d.file.path}, nil
+	d.File.name = "SQLite " + version
+	return finding{value: d.File.name + ", " + d.File.path}, nil
 }
 
 const filePath = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
 func fileSchema(ctx context.Context, d *doctor) (finding, error) {
 	var found int
-	err := d.file.row(ctx, "SELECT coalesce(max(version), 0) FROM errand_migrations", &found)
+	err := d.File.row(ctx, "SELECT coalesce(max(version), 0) FROM errand_migrations", &found)
 	if err != nil && strings.Contains(err.Error(), "no such table") {
-		return finding{Fail, fmt.Sprintf("this file has no tables %s…", d.file.tables.Schema), "run sqlite.Migrate with the same Options"}, nil
+		return finding{Fail, fmt.Sprintf("this file has no tables %s…", d.File.tables.Schema), "run sqlite.Migrate with the same Options"}, nil
 	}
-	return judgeVersion(found, d.file.tables.Version, "run sqlite.Migrate with the same Options"), err
+	return judgeVersion(found, d.File.tables.Version, "run sqlite.Migrate with the same Options"), err
 }
 
 func integrity(ctx context.Context, d *doctor) (finding, error) {
 	var result string
-	if err := d.file.row(ctx, "PRAGMA quick_check(1)", &result); err != nil {
+	if err := d.File.row(ctx, "PRAGMA quick_check(1)", &result); err != nil {
 		return finding{}, err
 	}
 	if result != "ok" {
@@ -83,7 +83,7 @@ const (
 )
 
 func walLength(_ context.Context, d *doctor) (finding, error) {
-	info, err := os.Stat(d.file.path + "-wal")
+	info, err := os.Stat(d.File.path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return finding{value: "no write-ahead log"}, nil
 	}
@@ -99,7 +99,7 @@ const lockWait = time.Second
 
 func writeLock(ctx context.Context, d *doctor) (finding, error) {
 	began := time.Now()
-	isFree, err := d.file.tryWriteLock(ctx)
+	isFree, err := d.File.tryWriteLock(ctx)
 	switch {
 	case err != nil:
 		return finding{}, err
@@ -140,12 +140,12 @@ func (f *file) tryWriteLock(ctx context.Context) (isFree bool, err error) {
 	return true, err
 }
 
-// writeLocked returns whether a transaction keeps the write lock, so that nothing is claimed.
-func (f *facts) writeLocked(ctx context.Context) ([]Reason, error) {
-	if f.file == nil {
+// whyWriteLocked returns whether a transaction keeps the write lock, so that nothing is claimed.
+func whyWriteLocked(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if q.File == nil {
 		return nil, nil
 	}
-	isFree, err := f.file.tryWriteLock(ctx)
+	isFree, err := q.File.tryWriteLock(ctx)
 	if err != nil || isFree {
 		return nil, err
 	}
@@ -153,8 +153,8 @@ func (f *facts) writeLocked(ctx context.Context) ([]Reason, error) {
 		Evidence: []string{fmt.Sprintf("it was not free within %v", lockWait)}, Remedy: "end the transaction that has written and is still open"}}, nil
 }
 
-// named returns the path of the file, as a fact.
-func (f *file) named(ctx context.Context) []string {
+// nameFile returns the path of the file, as a fact.
+func nameFile(ctx context.Context, f *file) []string {
 	if f.find(ctx) == "" {
 		return nil
 	}
@@ -169,8 +169,8 @@ func (f *file) find(ctx context.Context) string {
 	return f.path
 }
 
-// neverDrawn reports whether no job of the file has had that ID, and returns the last ID.
-func (f *file) neverDrawn(ctx context.Context, id int64) (never bool, last int64, err error) {
+// readNeverDrawn reports whether no job of the file has had that ID, and returns the last ID.
+func readNeverDrawn(ctx context.Context, f *file, id int64) (never bool, last int64, err error) {
 	err = f.row(ctx, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'errand_jobs'", &last)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, 0, nil

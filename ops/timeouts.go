@@ -61,7 +61,7 @@ func durationOf(value string) time.Duration {
 
 func timeouts(ctx context.Context, d *doctor) (finding, error) {
 	const shortest = 5 * time.Second
-	low, err := d.server.timeoutsBelow(ctx, shortest, "statement_timeout", "transaction_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+	low, err := d.Server.timeoutsBelow(ctx, shortest, "statement_timeout", "transaction_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 	if err != nil {
 		return finding{}, err
 	}
@@ -96,14 +96,14 @@ func resets(list []timeout) string {
 // tooShort is how long a statement_timeout has to be for Explain to think nothing of it.
 const tooShort = time.Second
 
-// cutShort returns the reason if a timeout may end the statements of workers, and no worker is
+// whyCutShort returns the reason if a timeout may end the statements of workers, and no worker is
 // known whose claims succeed. It does not know which of the roles the workers have, if any.
-func (f *facts) cutShort(ctx context.Context) ([]Reason, error) {
-	if f.server == nil || f.job.ScheduledAt.After(f.at) || slices.ContainsFunc(f.workers, claims) {
+func whyCutShort(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if q.Server == nil || q.job.ScheduledAt.After(q.at) || slices.ContainsFunc(q.workers, claims) {
 		return nil, nil
 	}
-	low, err := f.server.timeoutsBelow(ctx, tooShort, "statement_timeout", "transaction_timeout")
-	if ok, err := f.tryOrNote(ctx, "which timeouts workers have", err); !ok || len(low) == 0 {
+	low, err := q.Server.timeoutsBelow(ctx, tooShort, "statement_timeout", "transaction_timeout")
+	if ok, err := q.tryOrNote(ctx, "which timeouts workers have", err); !ok || len(low) == 0 {
 		return nil, err
 	}
 	return []Reason{{ID: "short-timeout", Level: Warn,

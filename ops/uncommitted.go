@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// writers returns the open transactions that have written jobs. Nobody sees those before they
+// findWriters returns the open transactions that have written jobs. Nobody sees those before they
 // commit.
-func (f *facts) writers(ctx context.Context) ([]locker, error) {
-	return f.lockers(ctx, "which transactions have written jobs", seeLocks, "writers", jobsTable, false)
+func findWriters(ctx context.Context, q *inquiry) ([]locker, error) {
+	return findLockers(ctx, q, "which transactions have written jobs", seeLocks, "writers", jobsTable, false)
 }
 
-// uncommitted returns a reason for each open transaction that may have enqueued the job, and says
-// of the others why they have not.
-func (f *facts) uncommitted(ctx context.Context, id int64) (reasons []Reason, others []string, err error) {
-	later, age, err := f.startedAbove(ctx, id)
+// whyUncommitted returns a reason for each open transaction that may have enqueued the job, and
+// says of the others why they have not.
+func whyUncommitted(ctx context.Context, q *inquiry, id int64) (reasons []Reason, others []string, err error) {
+	later, age, err := findStartedAbove(ctx, q, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := f.writers(ctx)
+	list, err := findWriters(ctx, q)
 	for _, w := range list {
 		if later != 0 && w.beganAfter(age) {
 			others = append(others, fmt.Sprintf("an open transaction has written jobs, and not this one: it began after job %d, whose ID is higher, had started: %s",
@@ -34,17 +34,17 @@ func (f *facts) uncommitted(ctx context.Context, id int64) (reasons []Reason, ot
 	return reasons, others, err
 }
 
-// startedAbove returns a job with an ID above id, and how long ago it started; 0 if none is known.
-// The transaction that drew id had begun by then, because IDs are drawn in order. When that job was
-// enqueued does not tell: created_at is when its own transaction began.
-func (f *facts) startedAbove(ctx context.Context, id int64) (later int64, age time.Duration, err error) {
-	err = f.server.rows(ctx, "started_above", func(r *sql.Rows) error {
+// findStartedAbove returns a job with an ID above id, and how long ago it started; 0 if none is
+// known. The transaction that drew id had begun by then, because IDs are drawn in order. When that
+// job was enqueued does not tell: created_at is when its own transaction began.
+func findStartedAbove(ctx context.Context, q *inquiry, id int64) (later int64, age time.Duration, err error) {
+	err = q.Server.rows(ctx, "started_above", func(r *sql.Rows) error {
 		var s float64
 		err := r.Scan(&later, &s)
 		age = seconds(s)
 		return err
 	}, id)
-	_, err = f.tryOrNote(ctx, "which jobs with higher IDs have started", err)
+	_, err = q.tryOrNote(ctx, "which jobs with higher IDs have started", err)
 	return later, age, err
 }
 
@@ -55,10 +55,10 @@ func (l locker) beganAfter(age time.Duration) bool {
 	return l.pid != 0 && l.open.Valid && seconds(l.open.Float64)+briefly < age
 }
 
-// perhapsUncommitted adds to the last reason why a job was not found that open transactions may
+// withUncommitted adds to the last reason why a job was not found that open transactions may
 // hold such a job.
-func (f *facts) perhapsUncommitted(ctx context.Context, reasons []Reason) ([]Reason, error) {
-	list, err := f.writers(ctx)
+func withUncommitted(ctx context.Context, q *inquiry, reasons []Reason) ([]Reason, error) {
+	list, err := findWriters(ctx, q)
 	if err != nil || len(list) == 0 {
 		return reasons, err
 	}

@@ -11,23 +11,23 @@ import (
 // reportsNeed is what keeps a worker silent that was not killed.
 var reportsNeed = fmt.Sprintf("each worker reports itself every %v, for which its pool needs a connection that no handler holds", driver.ReportInterval)
 
-// silent returns the reason if workers that would claim the job have not reported themselves in
+// whySilent returns the reason if workers that would claim the job have not reported themselves in
 // time.
-func (f *facts) silent() []Reason {
-	silent := slices.DeleteFunc(slices.Clone(f.claimers), func(w driver.WorkerRecord) bool { return !f.isSilent(w) })
+func whySilent(q *inquiry) []Reason {
+	silent := slices.DeleteFunc(slices.Clone(q.claimers), func(w driver.WorkerRecord) bool { return !q.isSilent(w) })
 	if len(silent) == 0 {
 		return nil
 	}
-	r := Reason{ID: "workers-silent", Level: Warn, Remedy: "look at their processes and logs, and start them again if they have ended. If they have not: " + f.command("doctor"),
-		Verdict:  fmt.Sprintf("%s that would run job %d have not reported themselves for %v: they were killed, hang, or are cut off.", count(len(silent), "worker"), f.job.ID, short(silent[0].Silent)),
+	r := Reason{ID: "workers-silent", Level: Warn, Remedy: "look at their processes and logs, and start them again if they have ended. If they have not: " + q.command("doctor"),
+		Verdict:  fmt.Sprintf("%s that would run job %d have not reported themselves for %v: they were killed, hang, or are cut off.", count(len(silent), "worker"), q.job.ID, short(silent[0].Silent)),
 		Evidence: []string{reportsNeed}}
 	if len(silent) == 1 {
 		who := "A worker"
-		if len(f.claimers) == 1 {
+		if len(q.claimers) == 1 {
 			who = "The only worker"
 		}
-		r.Verdict = fmt.Sprintf("%s that would run job %d has not reported itself for %v: it was killed, hangs, or is cut off.", who, f.job.ID, short(silent[0].Silent))
-		r.Remedy = "look at its process and log, and start it again if it has ended. If it has not: " + f.command("doctor")
+		r.Verdict = fmt.Sprintf("%s that would run job %d has not reported itself for %v: it was killed, hangs, or is cut off.", who, q.job.ID, short(silent[0].Silent))
+		r.Remedy = "look at its process and log, and start it again if it has ended. If it has not: " + q.command("doctor")
 	}
 	for _, w := range silent[:min(len(silent), 3)] {
 		r.Evidence = append(r.Evidence, lastSeen(w))
@@ -45,8 +45,9 @@ func vanished(workers []driver.WorkerRecord, name, kind string) []driver.WorkerR
 	return list
 }
 
-// without says that the reason is there because of workers that have vanished, if there are any.
-func (r Reason) without(gone []driver.WorkerRecord) Reason {
+// withoutVanished says that the reason is there because of workers that have vanished, if there are
+// any.
+func withoutVanished(r Reason, gone []driver.WorkerRecord) Reason {
 	if len(gone) == 0 {
 		return r
 	}

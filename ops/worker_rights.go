@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // workerRole is a role that may log in, and what it lacks of the rights that a worker needs.
@@ -126,17 +124,17 @@ func onlyReports(roles []workerRole) bool {
 	})
 }
 
-// lacksRights returns the reason if a role that workers seem to have lacks rights, and no worker is
-// known whose claims succeed.
-func (f *facts) lacksRights(ctx context.Context) ([]Reason, error) {
-	if f.server == nil || f.job.ScheduledAt.After(f.at) || slices.ContainsFunc(f.workers, claims) {
+// whyLacksRights returns the reason if a role that workers seem to have lacks rights, and no worker
+// is known whose claims succeed.
+func whyLacksRights(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if q.Server == nil || q.job.ScheduledAt.After(q.at) || slices.ContainsFunc(q.workers, claims) {
 		return nil, nil
 	}
-	roles, err := f.server.workerRoles(ctx)
-	if ok, err := f.tryOrNote(ctx, "which roles have the rights of a worker", err); !ok {
+	roles, err := q.Server.workerRoles(ctx)
+	if ok, err := q.tryOrNote(ctx, "which roles have the rights of a worker", err); !ok {
 		return nil, err
 	}
-	f.roles = roles
+	q.roles = roles
 	lacking := mayNotWork(roles)
 	if len(lacking) == 0 {
 		return nil, nil
@@ -151,22 +149,22 @@ func (f *facts) lacksRights(ctx context.Context) ([]Reason, error) {
 	}
 	return []Reason{{ID: "no-rights", Level: Fail,
 		Verdict:  fmt.Sprintf("Workers that connect as the role %s %s: it lacks rights.", lacking[0].name, cannot),
-		Evidence: append(append(evidence, more(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: f.grantWorker(lacking) + then}}, nil
+		Evidence: append(append(evidence, more(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: q.grantWorker(lacking) + then}}, nil
 }
 
 // othersEnd is what becomes of other workers. See [engine.Worker].Run.
 const othersEnd = ". A worker of another role ends at its first claim, with an error that names the right"
 
-// whoMayWork says which roles have the rights of a worker, if that is known.
-func (f *facts) whoMayWork() []string {
+// describeWhoMayWork says which roles have the rights of a worker, if that is known.
+func describeWhoMayWork(q *inquiry) []string {
 	var may []string
-	for _, r := range f.roles {
+	for _, r := range q.roles {
 		if len(r.lacks) == 0 {
 			may = append(may, r.name)
 		}
 	}
 	switch {
-	case f.roles == nil:
+	case q.roles == nil:
 		return nil
 	case len(may) == 0:
 		return []string{"only superusers and the owner of the schema have the rights of a worker" + othersEnd}
@@ -174,10 +172,10 @@ func (f *facts) whoMayWork() []string {
 	return []string{"roles that may run a worker, beside superusers: " + enumerate(may) + othersEnd}
 }
 
-// lackingRoles returns the finding for roles that workers seem to have and that lack rights; none
-// if there are no such roles. While a worker claims, such a role may have other work.
-func (d *doctor) lackingRoles(ctx context.Context) (finding, error) {
-	roles, err := d.server.workerRoles(ctx)
+// findLackingRoles returns the finding for roles that workers seem to have and that lack rights;
+// none if there are no such roles. While a worker claims, such a role may have other work.
+func findLackingRoles(ctx context.Context, d *doctor) (finding, error) {
+	roles, err := d.Server.workerRoles(ctx)
 	if err != nil {
 		return finding{}, err
 	}
@@ -190,11 +188,8 @@ func (d *doctor) lackingRoles(ctx context.Context) (finding, error) {
 		texts = append(texts, r.String())
 	}
 	f := finding{Fail, "workers cannot work as these roles: " + enumerate(texts), d.grantWorker(lacking)}
-	if fleet, ok := driver.As[driver.Fleet](d.queue); ok {
-		workers, _, err := d.workers(ctx, fleet)
-		if err == nil && slices.ContainsFunc(workers, claims) {
-			f.level, f.advice = Warn, "if workers have such a role: "+f.advice
-		}
+	if workers, _, err := d.workers(ctx); err == nil && slices.ContainsFunc(workers, claims) {
+		f.level, f.advice = Warn, "if workers have such a role: "+f.advice
 	}
 	return f, nil
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,130 +15,131 @@ import (
 )
 
 // readWorkers reads which workers live, if the backend knows.
-func (f *facts) readWorkers(ctx context.Context) error {
-	fleet, ok := driver.As[driver.Fleet](f.queue)
-	if !ok {
-		f.unknown = append(f.unknown, "which workers live: the backend does not know them")
+func readWorkers(ctx context.Context, q *inquiry) error {
+	if q.knowsWorkers {
 		return nil
 	}
-	workers, err := fleet.Workers(ctx)
-	if ok, err := f.tryOrNote(ctx, "which workers live", err); !ok {
+	workers, err := q.Workers(ctx)
+	if note := "which workers live: the backend does not know them"; errors.Is(err, errNotTold) && !slices.Contains(q.unknown, note) {
+		q.unknown = append(q.unknown, note)
+	}
+	if ok, err := q.tryOrNote(ctx, "which workers live", err); !ok {
 		return err
 	}
-	f.workers, f.knowsWorkers = workers, true
-	return f.excuse(ctx)
+	q.workers, q.knowsWorkers = workers, true
+	return excuseSilent(ctx, q)
 }
 
-// excuse takes workers for live ones, and notes that this is not known, if they are silent because
-// a transaction keeps their reports waiting.
-func (f *facts) excuse(ctx context.Context) error {
-	if f.server == nil {
+// excuseSilent takes workers for live ones, and notes that this is not known, if they are silent
+// because a transaction keeps their reports waiting.
+func excuseSilent(ctx context.Context, q *inquiry) error {
+	if q.Server == nil {
 		return nil
 	}
-	held, err := f.server.heldReports(ctx, f.workers)
-	if ok, err := f.tryOrAsk(ctx, "which transactions keep reports of workers waiting", seeLocks, err); !ok {
+	held, err := q.Server.heldReports(ctx, q.workers)
+	if ok, err := q.tryOrAsk(ctx, "which transactions keep reports of workers waiting", seeLocks, err); !ok {
 		return err
 	}
-	all, names := held.apart(f.workers)
+	all, names := held.apart(q.workers)
 	if len(names) > 0 {
-		f.workers, f.held = all, held
-		f.unknown = append(f.unknown, held.text(names))
+		q.workers, q.held = all, held
+		q.unknown = append(q.unknown, held.text(names))
 	}
 	return nil
 }
 
 // isSilent reports whether a worker has missed a report, and nothing else explains that.
-func (f *facts) isSilent(w driver.WorkerRecord) bool { return isSilent(w) && !f.held.explains(w) }
+func (q *inquiry) isSilent(w driver.WorkerRecord) bool { return isSilent(w) && !q.held.explains(w) }
 
 // isReporting reports whether a worker reports itself, or would if it could.
-func (f *facts) isReporting(w driver.WorkerRecord) bool { return !w.Vanished && !f.isSilent(w) }
+func (q *inquiry) isReporting(w driver.WorkerRecord) bool { return !w.Vanished && !q.isSilent(w) }
 
-// unseen says what a list of workers leaves out, if there can be such workers.
-func (f *facts) unseen() []string {
-	if f.server == nil && f.file == nil {
+// describeUnseen says what a list of workers leaves out, if there can be such workers.
+func describeUnseen(q *inquiry) []string {
+	if q.Server == nil && q.File == nil {
 		return nil
 	}
 	return []string{"workers written in SQL do not report themselves, and are not counted"}
 }
 
-// served returns the reason if no live worker serves the job's queue and handles its kind. It notes
-// the workers that claim such jobs.
-func (f *facts) served(ctx context.Context) ([]Reason, error) {
-	if !f.knowsWorkers {
+// whyNotServed returns the reason if no live worker serves the job's queue and handles its kind. It
+// notes the workers that claim such jobs.
+func whyNotServed(ctx context.Context, q *inquiry) ([]Reason, error) {
+	if !q.knowsWorkers {
 		return nil, nil
 	}
-	j := f.job
-	live, serving := living(f.workers), f.serving()
+	j := q.job
+	live, serving := living(q.workers), listServing(q)
 	handling := slices.DeleteFunc(slices.Clone(serving), func(w driver.WorkerRecord) bool { return !handles(w, j.Kind) })
-	f.claimers = slices.DeleteFunc(slices.Clone(handling), isDraining)
-	isDue := !j.ScheduledAt.After(f.at)
+	q.claimers = slices.DeleteFunc(slices.Clone(handling), isDraining)
+	isDue := !j.ScheduledAt.After(q.at)
 	switch {
 	case len(live) == 0 && !isDue: // the evidence of that reason says so
 		return nil, nil
 	case len(live) == 0:
-		if reasons, err := f.unreported(ctx); err != nil || len(reasons) > 0 {
+		if reasons, err := whyUnreported(ctx, q); err != nil || len(reasons) > 0 {
 			return reasons, err
 		}
-		last, err := f.lastWorkers(ctx)
+		last, err := describeLastWorkers(ctx, q)
 		if err != nil {
 			return nil, err
 		}
-		elsewhere, err := f.elsewhere(ctx)
-		return []Reason{{ID: "no-worker", Level: Fail, Verdict: f.noWorker(ctx), Evidence: slices.Concat(last, f.whoMayWork(), elsewhere, f.unseen()),
+		elsewhere, err := findElsewhere(ctx, q)
+		return []Reason{{ID: "no-worker", Level: Fail, Verdict: describeNoWorker(ctx, q), Evidence: slices.Concat(last, describeWhoMayWork(q), elsewhere, describeUnseen(q)),
 			Remedy: "start a worker; or if one runs, look to which database, schema or file it is connected, and whether its log has errors of reports"}}, err
 	case len(serving) == 0:
 		r := Reason{ID: "queue-not-served", Level: Fail, Verdict: "No worker serves the queue " + j.Queue + ".",
-			Evidence: append(similar(fmt.Sprintf("live workers, all of other queues: %d", len(live)), j.Queue, queuesOf(live)), f.unseen()...),
+			Evidence: append(similar(fmt.Sprintf("live workers, all of other queues: %d", len(live)), j.Queue, queuesOf(live)), describeUnseen(q)...),
 			Remedy:   "start a worker with this queue in its Queues, or enqueue to a queue that is served"}
-		return []Reason{r.without(vanished(f.workers, j.Queue, ""))}, nil
+		return []Reason{withoutVanished(r, vanished(q.workers, j.Queue, ""))}, nil
 	case len(handling) == 0:
 		r := Reason{ID: "kind-not-handled", Level: Fail, Verdict: "No worker of the queue " + j.Queue + " handles the kind " + j.Kind + ".",
-			Evidence: append(similar(fmt.Sprintf("live workers of the queue, all for other kinds: %d", len(serving)), j.Kind, kindsOf(serving)), f.unseen()...),
-			Remedy:   "deploy a worker whose Mux has the kind; or, if it is retired: " + f.command("jobs", "cancel", "--kind", j.Kind, "--queue", j.Queue)}
-		return []Reason{r.without(vanished(f.workers, j.Queue, j.Kind))}, nil
-	case len(f.claimers) == 0 && isDue:
+			Evidence: append(similar(fmt.Sprintf("live workers of the queue, all for other kinds: %d", len(serving)), j.Kind, kindsOf(serving)), describeUnseen(q)...),
+			Remedy:   "deploy a worker whose Mux has the kind; or, if it is retired: " + q.command("jobs", "cancel", "--kind", j.Kind, "--queue", j.Queue)}
+		return []Reason{withoutVanished(r, vanished(q.workers, j.Queue, j.Kind))}, nil
+	case len(q.claimers) == 0 && isDue:
 		return []Reason{{ID: "workers-draining", Level: Warn, Verdict: fmt.Sprintf("All workers that would run job %d are stopping.", j.ID),
 			Evidence: describe(handling), Remedy: "wait for the new workers of the deploy, or start one"}}, nil
 	}
 	return nil, nil
 }
 
-// serving returns the live workers of the job's queue.
-func (f *facts) serving() []driver.WorkerRecord {
-	return slices.DeleteFunc(living(f.workers), func(w driver.WorkerRecord) bool { return !slices.Contains(w.Queues, f.job.Queue) })
+// listServing returns the live workers of the job's queue.
+func listServing(q *inquiry) []driver.WorkerRecord {
+	return slices.DeleteFunc(living(q.workers), func(w driver.WorkerRecord) bool { return !slices.Contains(w.Queues, q.job.Queue) })
 }
 
 // late is how long after its last claim a worker with room is suspected to hang in the next one.
 // Its Poll comes on top.
 const late = 30 * time.Second
 
-// claiming returns why the workers that should claim the job do not.
-func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
-	j := f.job
-	workers := slices.DeleteFunc(slices.Clone(f.claimers), f.isSilent)
-	silent := f.silent()
+// whyNotClaiming returns why the workers that should claim the job do not.
+func whyNotClaiming(ctx context.Context, q *inquiry) ([]Reason, error) {
+	j := q.job
+	workers := slices.DeleteFunc(slices.Clone(q.claimers), q.isSilent)
+	silent := whySilent(q)
 	if len(workers) == 0 {
 		return silent, nil
 	}
-	runs, err := f.runsOf(ctx, workers)
+	runs, err := readRuns(ctx, q, workers)
 	if err != nil {
 		return nil, err
 	}
 	failing := slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.ClaimError == "" })
-	f.free = slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.ClaimError != "" || w.Busy >= w.Concurrency })
-	hanging := slices.DeleteFunc(slices.Clone(f.free), func(w driver.WorkerRecord) bool {
-		return slices.Contains(f.pauses, j.Kind) || w.ClaimedAt.IsZero() || w.SeenAt.Sub(w.ClaimedAt) < late+w.Poll
+	q.free = slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.ClaimError != "" || w.Busy >= w.Concurrency })
+	hanging := slices.DeleteFunc(slices.Clone(q.free), func(w driver.WorkerRecord) bool {
+		return slices.Contains(q.pauses, j.Kind) || w.ClaimedAt.IsZero() || w.SeenAt.Sub(w.ClaimedAt) < late+w.Poll
 	})
-	starved, err := f.starved(ctx, workers)
+	starved, err := whyStarved(ctx, q, workers)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(hanging) > 0 && len(hanging) == len(f.free):
+	case len(hanging) > 0 && len(hanging) == len(q.free):
 		w := hanging[0]
 		return slices.Concat(silent, []Reason{{ID: "claims-hang", Level: Warn, Verdict: fmt.Sprintf("No worker that would run job %d has claimed for a while, although it has room.", j.ID),
 			Evidence: append(describe(hanging), fmt.Sprintf("the last claim of %s was %v before its report", w.Name, short(w.SeenAt.Sub(w.ClaimedAt)))),
-			Remedy:   "look whether its statements wait for a lock or a connection: " + f.command("doctor") + ", and the worker's log"}}, starved), nil
-	case len(f.free) > 0:
+			Remedy:   "look whether its statements wait for a lock or a connection: " + q.command("doctor") + ", and the worker's log"}}, starved), nil
+	case len(q.free) > 0:
 		return starved, nil
 	case len(failing) > 0:
 		var evidence []string
@@ -145,13 +147,13 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 			evidence = append(evidence, fmt.Sprintf("worker %s: %s", w.Name, w.ClaimError))
 		}
 		return append([]Reason{{ID: "claims-fail", Level: Fail, Verdict: fmt.Sprintf("The claims of %s that would run job %d fail.", count(len(failing), "worker"), j.ID),
-			Evidence: evidence, Remedy: "mend what the error names; " + f.command("doctor") + " looks at the database"}}, silent...), nil
+			Evidence: evidence, Remedy: "mend what the error names; " + q.command("doctor") + " looks at the database"}}, silent...), nil
 	}
 	who := fmt.Sprintf("All %d workers that would run job %d are busy.", len(workers), j.ID)
 	if len(workers) == 1 {
 		who = fmt.Sprintf("The only worker that would run job %d is busy.", j.ID)
 	}
-	longest, look, err := f.longestRuns(ctx)
+	longest, look, err := describeLongestRuns(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -164,17 +166,16 @@ func (f *facts) claiming(ctx context.Context) ([]Reason, error) {
 	return slices.Concat(silent, []Reason{busy}, starved), nil
 }
 
-// starved returns the queue that all of the workers serve before the job's queue, if they would
+// whyStarved returns the queue that all of the workers serve before the job's queue, if they would
 // claim a job of it now that has been due for a while.
-func (f *facts) starved(ctx context.Context, workers []driver.WorkerRecord) ([]Reason, error) {
-	j := f.job
-	backlogger, ok := driver.As[driver.Backlogger](f.queue)
+func whyStarved(ctx context.Context, q *inquiry, workers []driver.WorkerRecord) ([]Reason, error) {
+	j := q.job
 	servesFirst := func(w driver.WorkerRecord) bool { return w.Queues[0] == j.Queue }
-	if !ok || f.at.Sub(j.ScheduledAt) < soon || slices.ContainsFunc(workers, servesFirst) {
+	if q.at.Sub(j.ScheduledAt) < soon || slices.ContainsFunc(workers, servesFirst) {
 		return nil, nil
 	}
-	backlogs, err := backlogger.Backlogs(ctx)
-	if ok, err := f.tryOrNote(ctx, "which queues have due jobs", err); !ok {
+	backlogs, err := q.Backlogs(ctx)
+	if ok, err := q.tryOrNote(ctx, "which queues have due jobs", err); !ok {
 		return nil, err
 	}
 	for _, b := range backlogs {
@@ -185,12 +186,12 @@ func (f *facts) starved(ctx context.Context, workers []driver.WorkerRecord) ([]R
 		if b.Queue == j.Queue || b.Age < soon || slices.ContainsFunc(workers, func(w driver.WorkerRecord) bool { return !isBehind(w) }) {
 			continue
 		}
-		if isHeldUp, err := f.isHeldUp(ctx, b.Queue); err != nil {
+		if isHeldUp, err := isHeldUp(ctx, q, b.Queue); err != nil {
 			return nil, err
 		} else if isHeldUp {
 			continue
 		}
-		c, ok, err := f.claimable(ctx, b.Queue, nil, workers)
+		c, ok, err := readClaimable(ctx, q, b.Queue, nil, workers)
 		if err != nil {
 			return nil, err
 		}
@@ -205,13 +206,13 @@ func (f *facts) starved(ctx context.Context, workers []driver.WorkerRecord) ([]R
 	return nil, nil
 }
 
-// worker returns the record of a worker, if it has reported itself.
-func (f *facts) worker(name string) (driver.WorkerRecord, bool) {
-	i := slices.IndexFunc(f.workers, func(w driver.WorkerRecord) bool { return w.Name == name })
+// findWorker returns the record of a worker, if it has reported itself.
+func findWorker(q *inquiry, name string) (driver.WorkerRecord, bool) {
+	i := slices.IndexFunc(q.workers, func(w driver.WorkerRecord) bool { return w.Name == name })
 	if i < 0 {
 		return driver.WorkerRecord{}, false
 	}
-	return f.workers[i], true
+	return q.workers[i], true
 }
 
 // overdue is how long after its last report a worker is late with the next one.
@@ -276,11 +277,12 @@ func describe(workers []driver.WorkerRecord) (lines []string) {
 	return append(lines, more(len(workers)-3)...)
 }
 
-// lastWorkers says what has become of the workers, if none is alive. The record of a worker that
-// stops in order is removed at once, so the statistics of the jobs say when one has last worked.
-func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
+// describeLastWorkers says what has become of the workers, if none is alive. The record of a worker
+// that stops in order is removed at once, so the statistics of the jobs say when one has last
+// worked.
+func describeLastWorkers(ctx context.Context, q *inquiry) ([]string, error) {
 	gone, last := 0, driver.WorkerRecord{}
-	for _, w := range f.workers {
+	for _, w := range q.workers {
 		if w.Vanished {
 			gone++
 			if w.SeenAt.After(last.SeenAt) {
@@ -295,12 +297,8 @@ func (f *facts) lastWorkers(ctx context.Context) ([]string, error) {
 			fmt.Sprintf("if its process %d on host %s still runs, it hangs, is cut off, or its handlers hold all connections of its pool", last.PID, last.Host),
 		}
 	}
-	statistician, ok := driver.As[driver.Statistician](f.queue)
-	if !ok {
-		return became, nil
-	}
-	list, err := statistician.Stats(ctx, queue.StatsFilter{From: f.at.Add(-driver.StatsKept), Step: time.Minute})
-	if ok, err := f.tryOrNote(ctx, "when a worker has last run a job", err); !ok {
+	list, err := q.Stats(ctx, queue.StatsFilter{From: q.at.Add(-driver.StatsKept), Step: time.Minute})
+	if ok, err := q.tryOrNote(ctx, "when a worker has last run a job", err); !ok {
 		return became, err
 	}
 	if len(list) == 0 {
