@@ -179,8 +179,8 @@ func TestDeadWorkerBeforeCorrection(t *testing.T) {
 	wantReclaimed(t, q, "when the lease is over", dead...)
 }
 
-// TestServerClockIsCorrectedInPart: the clock goes back, and forward by less, before living workers
-// have extended their leases, which then still begin in the future.
+// TestServerClockIsCorrectedInPart: the clock goes back, and forward by less and then by more,
+// before living workers have extended their leases.
 func TestServerClockIsCorrectedInPart(t *testing.T) {
 	t.Parallel()
 	q, _, set := freshClock(t, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -188,7 +188,7 @@ func TestServerClockIsCorrectedInPart(t *testing.T) {
 	set("1 hour")
 	wantReclaimed(t, q, "before the jumps")
 	held := claimFor(t, q, 1, time.Minute)
-	for _, off := range []string{"0", "30 minutes"} {
+	for _, off := range []string{"0", "30 minutes", "2 hours"} {
 		set(off)
 		wantReclaimed(t, q, "by the call that meets the jump to "+off)
 		wantReclaimed(t, q, "after the jump to "+off)

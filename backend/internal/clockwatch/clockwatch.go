@@ -10,7 +10,9 @@
 // reclaims by the time that the server's clock would have without it. A jump back takes away as
 // much of the jumps forward before it. A lease that began in the future, by more than a minute, is
 // of a clock that was set back: it is counted from when this process has seen the jump, in the call
-// that meets it from now, or has begun. A later jump forward moves that time. Bounds: a jump up to
+// that meets it from now, or has begun. A later jump forward moves that time. If such a lease then
+// begins in the past, the jump is added to its end, so that of a dead worker ends late. Bounds: a
+// jump up to
 // Tolerance, or up to the time that a slow call took, is not seen. A process that begins after a
 // jump forward does not know of it. If a process was suspended, the server's clock seems to jump
 // forward by that time: it reclaims what others held later by as much. Shown by: TestWatch;
@@ -128,27 +130,32 @@ func (w *Watch) note(l Look, clock int64) (isNoted bool, jump time.Duration) {
 	passed := time.Duration(clock-before.clock) * time.Microsecond
 	switch {
 	case passed > most+Tolerance:
-		j := Jump{UpTo: before.clock + most.Microseconds(), By: (passed - least).Microseconds()}
+		// What began before the jump may have begun in the future, but not after the time that the
+		// clock showed next.
+		upTo := max(before.clock+most.Microseconds(), clock-most.Microseconds())
+		j := Jump{UpTo: upTo, By: (passed - least).Microseconds()}
 		w.jumps = append(slices.Clone(w.jumps[max(0, len(w.jumps)+1-maxJumps):]), j)
 		w.since += j.By
 		return true, passed - most
 	case passed < least-Tolerance:
 		w.since = clock
-		w.jumps = jumpsAfter(w.jumps, clock, (least - passed).Microseconds())
+		w.jumps = jumpsAfter(w.jumps, clock-most.Microseconds(), (least - passed).Microseconds())
 		return true, passed - least
 	}
 	return true, 0
 }
 
 // jumpsAfter returns what is left of jumps after the clock went back to a time, by so many
-// microseconds. They come off the last jump, and then off those before it.
+// microseconds. They come off the last jump, and then off those before it. What begins from then on
+// is after all of them.
 func jumpsAfter(jumps []Jump, clock, by int64) []Jump {
 	left := slices.Clone(jumps)
 	for i := range slices.Backward(left) {
 		off := min(by, left[i].By)
-		left[i].By, by = left[i].By-off, by-off
+		left[i] = Jump{UpTo: min(left[i].UpTo, clock-1), By: left[i].By - off}
+		by -= off
 	}
-	return slices.DeleteFunc(left, func(j Jump) bool { return j.By == 0 || j.UpTo >= clock })
+	return slices.DeleteFunc(left, func(j Jump) bool { return j.By == 0 })
 }
 
 // JSON returns the Jumps as a JSON array of pairs: UpTo and By of each.
