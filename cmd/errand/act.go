@@ -39,9 +39,6 @@ func (a *app) previewNone() error {
 	return a.preview(nil, 0)
 }
 
-// isTable reports whether the output is for people.
-func (a *app) isTable() bool { return a.format == "table" || a.format == "wide" }
-
 // operationCommand adds the flags of an operation to its command.
 func (a *app) operationCommand(cmd *cobra.Command, op *operation) *cobra.Command {
 	var s selection

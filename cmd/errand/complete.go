@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/internal/shell"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // completionTime is how long completion may ask the database. Tests that want its answer change it.
@@ -58,53 +56,4 @@ func (a *app) complete(cmd *cobra.Command, names func(context.Context, *dburl.Da
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return slices.DeleteFunc(list, func(name string) bool { return !shell.IsPlain(name) || strings.HasPrefix(name, "-") }), cobra.ShellCompDirectiveNoFileComp
-}
-
-// queueNames returns the queues that have jobs or rules.
-func queueNames(ctx context.Context, d *dburl.Database) ([]string, error) {
-	all := make(map[string]bool)
-	inspector, err := need[driver.Inspector](d)
-	if err != nil {
-		return nil, err
-	}
-	counts, err := inspector.Counts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range counts {
-		all[c.Queue] = true
-	}
-	if ruler, ok := driver.As[driver.Ruler](d.Queue); ok {
-		rules, err := ruler.Rules(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range rules {
-			all[r.Queue] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(all)), nil
-}
-
-// kindNames returns the kinds of the newest jobs, and those that are paused.
-func kindNames(ctx context.Context, d *dburl.Database) ([]string, error) {
-	list, _, err := seenKinds(ctx, d)
-	var all []string
-	for _, k := range list {
-		all = append(all, k.Kind)
-	}
-	return all, err
-}
-
-func scheduleNames(ctx context.Context, d *dburl.Database) ([]string, error) {
-	scheduler, err := need[driver.Scheduler](d)
-	if err != nil {
-		return nil, err
-	}
-	records, err := scheduler.Schedules(ctx)
-	var all []string
-	for _, r := range records {
-		all = append(all, r.Name)
-	}
-	return all, err
 }

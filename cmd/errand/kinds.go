@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -12,15 +11,6 @@ import (
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
-
-// kind is a kind among the jobs that were looked at.
-type kind struct {
-	Kind   string               `json:"kind"`
-	Paused bool                 `json:"paused"`
-	Seen   map[queue.Status]int `json:"seen"` // how many of the jobs looked at have the status
-	// AtLeast are the statuses that more jobs have than were looked at: Seen may be too low there.
-	AtLeast []queue.Status `json:"at_least,omitempty"`
-}
 
 func (a *app) kindsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -57,56 +47,6 @@ func (a *app) pauseKindCommand(name, short string, paused bool) *cobra.Command {
 	return a.audited(cmd)
 }
 
-// statuses are those that jobs have, in the order in which tables show them.
-var statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusHeld, queue.StatusDead, queue.StatusCancelled, queue.StatusCompleted}
-
-// everyStatus is also that one which errand sets on no job.
-var everyStatus = append(statuses[:len(statuses):len(statuses)], queue.StatusFailed)
-
-const maxSeen = 1000
-
-// seenKinds looks at the newest jobs of each status, and returns their kinds and the paused ones.
-// atLeast are the statuses that more jobs have than it has looked at.
-func seenKinds(ctx context.Context, d *dburl.Database) (list []kind, atLeast []queue.Status, err error) {
-	inspector, err := need[driver.Inspector](d)
-	if err != nil {
-		return nil, nil, err
-	}
-	kinds := make(map[string]*kind)
-	find := func(name string) *kind {
-		if kinds[name] == nil {
-			kinds[name] = &kind{Kind: name, Seen: make(map[queue.Status]int)}
-		}
-		return kinds[name]
-	}
-	for _, status := range statuses {
-		page, next, err := inspector.Jobs(ctx, queue.Filter{Status: status, Limit: maxSeen, Bare: true})
-		if err != nil {
-			return nil, nil, err
-		}
-		if next != 0 {
-			atLeast = append(atLeast, status)
-		}
-		for _, r := range page {
-			find(r.Kind).Seen[status]++
-		}
-	}
-	if pauser, ok := driver.As[driver.Pauser](d.Queue); ok {
-		paused, err := pauser.PausedKinds(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, name := range paused {
-			find(name).Paused = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		kinds[name].AtLeast = atLeast
-		list = append(list, *kinds[name])
-	}
-	return list, atLeast, nil
-}
-
 func (a *app) listKinds(ctx context.Context, d *dburl.Database, _ []string) error {
 	list, atLeast, err := seenKinds(ctx, d)
 	if err != nil {
@@ -130,13 +70,6 @@ func (a *app) listKinds(ctx context.Context, d *dburl.Database, _ []string) erro
 		}
 		return t
 	})
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 func (a *app) pauseKinds(ctx context.Context, d *dburl.Database, names []string, paused, unseen bool) error {
@@ -166,40 +99,4 @@ func (a *app) pauseKinds(ctx context.Context, d *dburl.Database, names []string,
 		list = append(list, c)
 	}
 	return a.writeChanged("KIND", list)
-}
-
-// changed is something that was paused or resumed.
-type changed struct {
-	Name    string `json:"name"`
-	Group   string `json:"group,omitempty"` // of the queue Name; "" if it was the whole queue
-	Paused  bool   `json:"paused"`
-	Changed bool   `json:"changed"` // false if it was so before
-}
-
-// pauseEntry is the audit entry of a pause, or of its end.
-func pauseEntry(what, selection string, paused bool, c changed) queue.AuditEntry {
-	entry := queue.AuditEntry{Action: what + ".resume", Selection: selection}
-	if paused {
-		entry.Action = what + ".pause"
-	}
-	if c.Changed {
-		entry.Count = 1
-	}
-	return entry
-}
-
-// writeChanged writes what has been paused or resumed. names are the columns of its name, and of
-// its group if it has one.
-func (a *app) writeChanged(names string, list []changed) error {
-	return write(a, list, func() table {
-		t := table{columns: columns(names + " PAUSED CHANGED")}
-		for _, c := range list {
-			cells := []string{c.Name}
-			if c.Group != "" {
-				cells = append(cells, c.Group)
-			}
-			t.add(append(cells, yes(c.Paused), yes(c.Changed))...)
-		}
-		return t
-	})
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/errandhq/errand/internal/plain"
+	"github.com/errandhq/errand/internal/progress"
+	"golang.org/x/term"
 )
 
 // column is a column of a table.
@@ -198,4 +198,25 @@ func ageText(d time.Duration) string {
 		return plain.Duration(d.Round(time.Second))
 	}
 	return plain.Duration(d.Round(time.Millisecond))
+}
+
+// progress shows on standard error how far work is that has total parts; 0 means that nobody knows.
+// The caller closes it.
+func (a *app) progress(what string, total int) *progress.Bar { return progress.New(a.err, what, total) }
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// isTable reports whether the output is for people.
+func (a *app) isTable() bool { return a.format == "table" || a.format == "wide" }
+
+func estimateMark(isEstimate bool) string {
+	if isEstimate {
+		return "~"
+	}
+	return ""
 }

@@ -125,13 +125,6 @@ func queueTable(list []queueState) table {
 	return t
 }
 
-func estimateMark(isEstimate bool) string {
-	if isEstimate {
-		return "~"
-	}
-	return ""
-}
-
 func (s queueState) pauseText() string {
 	groups := 0
 	for _, r := range s.Rules {

@@ -5,12 +5,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
-	"github.com/errandhq/errand/internal/progress"
 )
-
-// progress shows on standard error how far work is that has total parts; 0 means that nobody knows.
-// The caller closes it.
-func (a *app) progress(what string, total int) *progress.Bar { return progress.New(a.err, what, total) }
 
 // showSteps shows how many of the steps have run, until stop is called.
 func (a *app) showSteps(ctx context.Context, d *dburl.Database, total int) (stop func()) {
