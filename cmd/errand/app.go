@@ -25,6 +25,8 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	// completionTime is how long completion may ask the database.
+	completionTime time.Duration
 
 	url     string
 	format  string

@@ -4,16 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/internal/shell"
 )
-
-// completionTime is how long completion may ask the database. Tests that want its answer change it.
-var completionTime = time.Second
 
 type completer = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
 
@@ -43,10 +39,10 @@ func (a *app) completeSchedules(cmd *cobra.Command, _ []string, _ string) ([]str
 // leaves out names that a shell takes for a flag or would want in quotes: of several names the
 // shell inserts what they have in common as it is.
 func (a *app) complete(cmd *cobra.Command, names func(context.Context, *dburl.Database) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	ctx, cancel := context.WithTimeout(cmd.Context(), a.completionTime)
 	defer cancel()
-	a.timeout = completionTime
-	d, err := a.open(ctx, dburl.Options{ReadOnly: true, MustExist: true, StatementTimeout: completionTime})
+	a.timeout = a.completionTime
+	d, err := a.open(ctx, dburl.Options{ReadOnly: true, MustExist: true, StatementTimeout: a.timeout})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

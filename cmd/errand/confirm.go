@@ -16,13 +16,7 @@ const examples = 10
 
 // confirm shows some of the n chosen jobs, and asks for n.
 func (a *app) confirm(ctx context.Context, op *operation, s selection, shown []queue.Record, n int) error {
-	out := a.out
-	a.out = a.err // standard output has the result alone
-	format := a.format
-	a.format = "table"
-	err := a.writeTable(jobTable(shown, false))
-	a.out, a.format = out, format
-	if err != nil {
+	if err := a.noteTable(jobTable(shown, false)); err != nil {
 		return err
 	}
 	if n > len(shown) {

@@ -65,6 +65,12 @@ func (a *app) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 	return d, err
 }
 
+// openSecond opens a database beside that of the command, to write to it.
+func (a *app) openSecond(ctx context.Context, url string) (*dburl.Database, error) {
+	o := dburl.Options{MustExist: true, Application: applicationName, CancelWait: cancelWait, ConnectTimeout: a.timeout}
+	return dial(ctx, url, o, a.timeout)
+}
+
 // dial opens the database that url names, and waits for its first answer.
 func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duration) (*dburl.Database, error) {
 	d, err := dburl.Open(url, o)

@@ -7,10 +7,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
-func main() {
+func main() { start(time.Second) }
+
+// start runs the program and exits. Completion may ask the database for completionTime.
+func start(completionTime time.Duration) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(run(ctx, &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}, os.Args[1:]))
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, completionTime: completionTime}
+	os.Exit(run(ctx, a, os.Args[1:]))
 }

@@ -25,8 +25,11 @@ import (
 // transitPrefix is what the names of queues in transit begin with.
 const transitPrefix = "errand-moving-"
 
-// moveBatch is how many jobs are read, received and deleted at once.
-const moveBatch = 200
+// How many jobs are set aside at once, and how many are read, received and deleted.
+const (
+	asideBatch = 1000
+	moveBatch  = 200
+)
 
 // mover moves the live jobs of a queue.
 type mover struct {
@@ -54,7 +57,7 @@ func (m *mover) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for part := range slices.Chunk(ids, batch) {
+	for part := range slices.Chunk(ids, asideBatch) {
 		err := m.step(ctx, func(ctx context.Context) error {
 			_, err := m.setAside(ctx, queue.Selection{IDs: part, Queue: m.name, Status: queue.StatusPending}, m.transit())
 			return err

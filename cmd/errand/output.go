@@ -97,6 +97,13 @@ func (a *app) writeTable(t table) error {
 	return err
 }
 
+// noteTable writes t to standard error, because standard output has the result alone.
+func (a *app) noteTable(t table) error {
+	notes := *a
+	notes.out, notes.format = a.err, "table"
+	return notes.writeTable(t)
+}
+
 // line is a line of a table, and the status that it shows.
 type line struct{ text, status string }
 

@@ -75,7 +75,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestCompletionTime: completion of names ends after completionTime where the server says nothing,
+// TestCompletionTime: completion of names ends after its own time where the server says nothing,
 // whatever the time-out of the command, and without an error.
 func TestCompletionTime(t *testing.T) {
 	t.Parallel()
@@ -85,12 +85,12 @@ func TestCompletionTime(t *testing.T) {
 	}
 	defer silent.Close()
 	var out bytes.Buffer
-	a := &app{out: &out, err: &out, getenv: func(string) string { return "postgres://shop@" + silent.Addr().String() + "/shop?sslmode=disable" }}
+	a := &app{out: &out, err: &out, getenv: func(string) string { return "postgres://shop@" + silent.Addr().String() + "/shop?sslmode=disable" }, completionTime: time.Second}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	code := run(ctx, a, []string{"__complete", "--timeout", "1h", "queues", "pause", ""})
 	if ctx.Err() != nil {
-		t.Errorf("it did not end in a minute, want %v", completionTime)
+		t.Errorf("it did not end in a minute, want %v", a.completionTime)
 	}
 	if code != exitDone || !strings.HasPrefix(out.String(), ":4\n") {
 		t.Errorf("exit code %d, printed %q", code, &out)

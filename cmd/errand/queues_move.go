@@ -56,9 +56,7 @@ func (a *app) moveQueue(ctx context.Context, d *dburl.Database, name, url string
 	if err := driver.CheckQueue(transitPrefix + name); err != nil {
 		return err
 	}
-	target, err := dial(ctx, url, dburl.Options{
-		MustExist: true, Application: applicationName, CancelWait: cancelWait, ConnectTimeout: a.timeout,
-	}, a.timeout)
+	target, err := a.openSecond(ctx, url)
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}

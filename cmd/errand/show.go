@@ -75,7 +75,7 @@ func (a *app) showJobs(ctx context.Context, d *dburl.Database, ids []int64, payl
 				return err
 			}
 		}
-		if i > 0 && (a.format == "table" || a.format == "wide") {
+		if i > 0 && a.isTable() {
 			fmt.Fprintln(a.out)
 		}
 		if err := a.writeOne(job, strings.TrimRight(job.text(), "\n")); err != nil {

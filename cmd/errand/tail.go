@@ -83,7 +83,7 @@ func (a *app) tail(ctx context.Context, d *dburl.Database, f queue.Filter, every
 }
 
 func (a *app) writeChange(c change) error {
-	if a.format == "json" || a.format == "jsonl" {
+	if !a.isTable() {
 		return a.writeJSON(c, "")
 	}
 	text := fmt.Sprintf("%s  %-9s  %d  %s  %s", timeText(c.At), c.What, c.ID, plain.Line(c.Queue), plain.Line(c.Kind))
