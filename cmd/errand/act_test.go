@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -31,5 +32,27 @@ func TestInterruptedAction(t *testing.T) {
 	err := a.operate(ctx, d, op, selection{filter: queue.Filter{Queue: queue.DefaultQueue}, yes: true, max: 2 * batch})
 	if !errors.Is(err, context.Canceled) || !strings.Contains(said.String(), "errand: 1000 of 2000 jobs cancelled\n") {
 		t.Errorf("%v, %s", err, &said)
+	}
+}
+
+// TestProgressOfJobs: an action on many jobs that takes long says how far it is.
+func TestProgressOfJobs(t *testing.T) {
+	t.Parallel()
+	d := openWithJobs(t, backends[0].url(t, t.TempDir()), 1)
+	jobs := make([]queue.Record, 3*batch)
+	for i := range jobs {
+		jobs[i].ID, jobs[i].Status = int64(i+1), queue.StatusPending
+	}
+	slow := &operation{name: "cancel", statuses: live, change: func(_ context.Context, _ *dburl.Database, _ queue.DB, which queue.Selection) (int, error) {
+		time.Sleep(time.Second)
+		return len(which.IDs), nil
+	}}
+	var out strings.Builder
+	done, err := (&app{err: &out, timeout: time.Minute}).change(t.Context(), d, slow, selection{}, jobs)
+	if err != nil || done != len(jobs) {
+		t.Errorf("%d jobs done, %v", done, err)
+	}
+	if want := regexp.MustCompile(`^cancel: [12]000 of 3000, \d+s\n(.*\n)*cancel: 3000 of 3000, \d+s\n$`); !want.MatchString(out.String()) {
+		t.Errorf("it said %q, want %s", &out, want)
 	}
 }

@@ -41,9 +41,8 @@ type app struct {
 	repeatAdvice string
 }
 
-// run runs the command that args name, and returns the exit code.
-func run(ctx context.Context, a *app, args []string) int {
-	root := a.root()
+// run runs the command beneath root that args name, and returns the exit code.
+func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
@@ -84,7 +83,8 @@ func (a *app) notef(format string, args ...any) {
 	fmt.Fprintf(a.err, "errand: %s\n", plain.Line(fmt.Sprintf(format, args...)))
 }
 
-func (a *app) root() *cobra.Command {
+// root returns the command errand, with the commands beneath it.
+func (a *app) root(commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "errand",
 		Short: "Look at a job queue and operate it",
@@ -109,10 +109,7 @@ interrupted.`,
 	flags.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long the database may take for an answer, or for a step of long work")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not name the database on standard error")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
-	group(root, a.versionCommand(), a.migrateCommand(), a.enqueueCommand(), a.jobsCommand(), a.queuesCommand(),
-		a.kindsCommand(), a.schedulesCommand(), a.workersCommand(), a.statsCommand(), a.doctorCommand(), a.explainCommand(),
-		a.auditCommand(), a.tailCommand(), a.topCommand(), a.webCommand(), a.manCommand())
-	return root
+	return group(root, commands...)
 }
 
 // group adds commands to parent, which by itself only shows its help.

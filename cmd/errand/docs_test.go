@@ -24,7 +24,7 @@ func TestDocsPage(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no line %s", docsPage, mark)
 	}
-	root := (&app{out: io.Discard, err: io.Discard}).root()
+	root := newRoot(&app{out: io.Discard, err: io.Discard})
 	page := prose + mark + "\n" + globalFlags(root) + commandTexts(root)
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(docsPage, []byte(page), 0o644); err != nil {

@@ -24,10 +24,10 @@ var meansZero = []string{
 // an argument without one.
 func TestGiven(t *testing.T) {
 	var found []string
-	root := func() *cobra.Command { return (&app{out: io.Discard, err: io.Discard}).root() }
+	root := func() *cobra.Command { return newRoot(&app{out: io.Discard, err: io.Discard}) }
 	for _, cmd := range leaves(root()) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "errand ")
-		if err := checkGiven(cmd, []string{"x", ""}); err == nil || err.Error() != "argument 2 is empty" {
+		if err := cmd.Root().PersistentPreRunE(cmd, []string{"x", ""}); err == nil || err.Error() != "argument 2 is empty" {
 			t.Errorf("%s x '': %v", name, err)
 		}
 		cmd.InheritedFlags() // adds them
@@ -66,7 +66,7 @@ func leaves(cmd *cobra.Command) (list []*cobra.Command) {
 func parseZero(t *testing.T, cmd *cobra.Command, f *pflag.Flag) error {
 	zero, ok := map[string]string{
 		"string": "", "stringSlice": "", "stringToString": "", "int": "0", "int32": "0", "int64": "0", "duration": "0s",
-		"time": "0001-01-01T00:00:00Z", rateFlag{}.Type(): "",
+		"time": "0001-01-01T00:00:00Z", "JOBS/TIME": "",
 		"bool": "no", // false is no value that a filter could miss
 	}[f.Value.Type()]
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/pgbouncer"
 	"github.com/errandhq/errand/queue"
@@ -42,23 +42,6 @@ func runErrand(t *testing.T, url string, args ...string) result {
 		}
 	}
 	return result{cmd.ProcessState.ExitCode(), out.String(), problems.String(), time.Since(began)}
-}
-
-// withJob makes a queue with a job at url, and returns a handle.
-func withJob(t *testing.T, url string) *dburl.Database {
-	t.Helper()
-	d, err := dburl.Open(url, dburl.Options{Application: "holder"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	if err := d.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Queue.Enqueue(t.Context(), nil, &queue.Job{Kind: "kind"}); err != nil {
-		t.Fatal(err)
-	}
-	return d
 }
 
 // hold begins a transaction and runs a statement in it. It returns the session's process ID.
@@ -313,7 +296,7 @@ func TestLockedMigrations(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.EmptyDSN(t)
 	d := withJob(t, url)
-	text, err := dropSQL(d.Scheme)
+	text, err := postgres.DropSQL(postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -74,14 +73,6 @@ func newTestMover(from, to *broken) *mover {
 		step:    func(ctx context.Context, f func(context.Context) error) error { return f(ctx) },
 		ordered: func(context.Context) error { return nil },
 	}
-}
-
-func clicks(from, n int) (jobs []*queue.Job) {
-	for i := range n {
-		payload, _ := json.Marshal(from + i)
-		jobs = append(jobs, &queue.Job{Queue: "clicks", Kind: "click", Payload: payload})
-	}
-	return jobs
 }
 
 // liveIn returns the live jobs of a queue, the newest first.

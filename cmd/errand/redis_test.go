@@ -277,20 +277,23 @@ func killMove(t *testing.T, from, to string, isUnderWay func() bool) {
 // pendingClicks returns how many jobs wait in the queue.
 func pendingClicks(t *testing.T, d *dburl.Database) int {
 	t.Helper()
-	live, err := liveJobs(t.Context(), d, "clicks")
+	inspector, _ := driver.As[driver.Inspector](d.Queue)
+	counts, err := inspector.Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return int(live[queue.StatusPending])
+	for _, c := range counts {
+		if c.Queue == "clicks" && c.Status == queue.StatusPending {
+			return int(c.Jobs)
+		}
+	}
+	return 0
 }
 
 // movedJobs returns the jobs by their payloads. Each of them is there once.
 func movedJobs(t *testing.T, d *dburl.Database, want int) map[string]queue.Record {
 	t.Helper()
-	inspector, err := need[driver.Inspector](d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	inspector, _ := driver.As[driver.Inspector](d.Queue)
 	page, _, err := inspector.Jobs(t.Context(), queue.Filter{Queue: "clicks", Limit: 1000})
 	if err != nil || len(page) != want {
 		t.Fatalf("got %d jobs, error %v; want %d", len(page), err, want)

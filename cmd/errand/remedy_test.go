@@ -18,7 +18,7 @@ func TestRemedies(t *testing.T) {
 		t.Errorf("package ops advises only %d commands: %q", len(lines), lines)
 	}
 	for _, args := range lines {
-		root := (&app{out: io.Discard, err: io.Discard}).root()
+		root := newRoot(&app{out: io.Discard, err: io.Discard})
 		cmd, rest, err := root.Find(args)
 		if err != nil || cmd.HasSubCommands() {
 			t.Errorf("errand %s: no command, %v", strings.Join(args, " "), err)
@@ -60,7 +60,7 @@ func remedies(t *testing.T) (lines [][]string) {
 					lines = append(lines, literals(n.Args))
 				}
 			case *ast.BasicLit:
-				for _, c := range (&app{}).root().Commands() {
+				for _, c := range newRoot(&app{}).Commands() {
 					if strings.Contains(n.Value, "errand "+c.Name()+" ") {
 						t.Errorf("%s: %s names a command: use the method command", path, n.Value)
 					}

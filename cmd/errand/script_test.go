@@ -6,7 +6,6 @@ import (
 	"log"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,9 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
-	"github.com/errandhq/errand/internal/pgbouncer"
 )
 
 // TestMain lets more tests run at once than there are processors: nearly all of their time they
@@ -31,20 +28,6 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"errand": func() {
 		start(time.Minute) // on a busy machine completion may need a second to connect
 	}})
-}
-
-// backends make an empty database for a script, and return its URL.
-var backends = []struct {
-	name string
-	url  func(t testing.TB, dir string) string
-}{
-	{"sqlite", func(_ testing.TB, dir string) string {
-		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "queue.db"))
-	}},
-	{"postgres", func(t testing.TB, _ string) string { return postgrestest.EmptyDSN(t) }},
-	{"pgbouncer", func(t testing.TB, _ string) string {
-		return pgbouncer.Start(t, postgrestest.EmptyDSN(t), "transaction")
-	}},
 }
 
 // skipPgBouncer skips what is long and runs over PgBouncer as over a direct connection, unless

@@ -71,10 +71,6 @@ func seedLife(ctx context.Context, d *dburl.Database) error {
 	return d.Queue.Enqueue(ctx, nil, more...)
 }
 
-func claim(ctx context.Context, d *dburl.Database, n int) ([]*queue.Job, error) {
-	return d.Queue.Claim(ctx, queue.ClaimRequest{Queues: []string{queue.DefaultQueue}, Limit: n, Lease: time.Hour, Worker: "worker-1"})
-}
-
 // evil changes a terminal's colour and title, hides text, and turns its order round.
 const evil = "\x1b[31mred\x1b]0;title\x07 \x7f\u0085\u009b2J\u202eesrever\u2066\u200b\u2028\U000e0041\r\nnext"
 

@@ -22,7 +22,7 @@ type version struct {
 	SQLite   int `json:"sqlite_schema"`
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program, and of the tables that it knows",

@@ -108,25 +108,6 @@ func (w *webProcess) request(method, path string, header ...string) (status int,
 	return answer.StatusCode, answer.Header.Get("Location"), string(text)
 }
 
-// openWithJobs opens an empty database and puts n jobs of the kind shop.order into it.
-func openWithJobs(t *testing.T, database string, n int) *dburl.Database {
-	t.Helper()
-	d, err := dburl.Open(database, dburl.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	if err := d.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for range n {
-		if err := d.Queue.Enqueue(t.Context(), nil, &queue.Job{Kind: "shop.order"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return d
-}
-
 func jobStatus(t *testing.T, d *dburl.Database, id int64) queue.Status {
 	t.Helper()
 	inspector, _ := driver.As[driver.Inspector](d.Queue)
