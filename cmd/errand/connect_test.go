@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 )
 
 // TestNoConnection: the error says what the server says, and what to do, and has no password.
@@ -32,9 +34,9 @@ func TestNoConnection(t *testing.T) {
 		}
 		c.change(u)
 		r := runErrand(t, u.String(), "stats")
-		if r.code != exitFailed || !strings.HasPrefix(r.err, "errand: no connection to the PostgreSQL database ") || !strings.Contains(r.err, c.says) ||
+		if r.code != cli.ExitFailed || !strings.HasPrefix(r.err, "errand: no connection to the PostgreSQL database ") || !strings.Contains(r.err, c.says) ||
 			strings.Count(r.err, "\n") != 1 || strings.Contains(r.err, "secret") {
-			t.Errorf("exit code %d, %q, want %d, %s", r.code, r.err, exitFailed, c.says)
+			t.Errorf("exit code %d, %q, want %d, %s", r.code, r.err, cli.ExitFailed, c.says)
 		}
 	}
 }
@@ -45,11 +47,11 @@ func TestPaste(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no POSIX shell")
 	}
-	for _, b := range backends {
-		t.Run(b.name, func(t *testing.T) {
+	for _, b := range clitest.Backends {
+		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			text := b.url(t, t.TempDir())
-			if err := seedLife(t.Context(), withJob(t, text)); err != nil {
+			text := b.URL(t, t.TempDir())
+			if err := seedLife(t.Context(), clitest.WithJob(t, text)); err != nil {
 				t.Fatal(err)
 			}
 			secret := ""
@@ -84,8 +86,8 @@ func TestReadOnlyFile(t *testing.T) {
 		t.Skip("folders have no such rights, or the user has all")
 	}
 	dir := t.TempDir()
-	database := backends[0].url(t, dir)
-	if err := openWithJobs(t, database, 1).Close(); err != nil {
+	database := clitest.Backends[0].URL(t, dir)
+	if err := clitest.OpenWithJobs(t, database, 1).Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o500); err != nil {
@@ -93,8 +95,8 @@ func TestReadOnlyFile(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
 	var out, said bytes.Buffer
-	a := &app{out: &out, err: &said, getenv: func(string) string { return database }}
-	if code := run(t.Context(), a, []string{"stats"}); code != exitFailed || !strings.Contains(said.String(), "Run this as their owner, or look at a copy") {
+	a := &cli.App{Out: &out, Err: &said, Getenv: func(string) string { return database }}
+	if code := run(t.Context(), a, []string{"stats"}); code != cli.ExitFailed || !strings.Contains(said.String(), "Run this as their owner, or look at a copy") {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
 const docsPage = "../../docs/command-line.md"
@@ -24,7 +26,7 @@ func TestDocsPage(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no line %s", docsPage, mark)
 	}
-	root := newRoot(&app{out: io.Discard, err: io.Discard})
+	root := newRoot(&cli.App{Out: io.Discard, Err: io.Discard})
 	page := prose + mark + "\n" + globalFlags(root) + commandTexts(root)
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(docsPage, []byte(page), 0o644); err != nil {

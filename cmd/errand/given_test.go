@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
 // meansZero are the flags that may be given as 0.
@@ -24,7 +26,7 @@ var meansZero = []string{
 // an argument without one.
 func TestGiven(t *testing.T) {
 	var found []string
-	root := func() *cobra.Command { return newRoot(&app{out: io.Discard, err: io.Discard}) }
+	root := func() *cobra.Command { return newRoot(&cli.App{Out: io.Discard, Err: io.Discard}) }
 	for _, cmd := range leaves(root()) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "errand ")
 		if err := cmd.Root().PersistentPreRunE(cmd, []string{"x", ""}); err == nil || err.Error() != "argument 2 is empty" {
@@ -75,5 +77,5 @@ func parseZero(t *testing.T, cmd *cobra.Command, f *pflag.Flag) error {
 	if err := cmd.ParseFlags([]string{"--" + f.Name + "=" + zero}); err != nil {
 		return err
 	}
-	return checkGiven(cmd, nil)
+	return cmd.Root().PersistentPreRunE(cmd, nil)
 }

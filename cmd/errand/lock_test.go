@@ -15,6 +15,8 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 	"github.com/errandhq/errand/internal/pgbouncer"
 	"github.com/errandhq/errand/queue"
 )
@@ -89,7 +91,7 @@ func TestLockedTable(t *testing.T) {
 			if by == "pgbouncer" {
 				url, commands = pgbouncer.Start(t, direct, "transaction"), []string{"jobs list", "jobs cancel 1", "queues pause default", "explain 1"}
 			}
-			d := withJob(t, direct)
+			d := clitest.WithJob(t, direct)
 			pid := hold(t, d.DB, "LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE")
 			const timeout = 3 * time.Second // on a busy machine one is not enough to connect and look for the lock
 			t.Run("commands", func(t *testing.T) {
@@ -98,9 +100,9 @@ func TestLockedTable(t *testing.T) {
 						t.Parallel()
 						r := runErrand(t, url, append(strings.Fields(command), "--timeout", timeout.String())...)
 						want := fmt.Sprintf("errand: waited %v for a lock on errand.jobs, which session %d (holder) holds. Look further with: errand --url ", timeout, pid)
-						explained := strings.HasPrefix(command, "explain") && r.code == exitFound && strings.Contains(r.out, fmt.Sprint("session ", pid))
-						if !explained && (r.code != exitRefused || !strings.Contains(r.err, want)) {
-							t.Errorf("exit code %d, %s; want %d, %q", r.code, r.err, exitRefused, want)
+						explained := strings.HasPrefix(command, "explain") && r.code == cli.ExitFound && strings.Contains(r.out, fmt.Sprint("session ", pid))
+						if !explained && (r.code != cli.ExitRefused || !strings.Contains(r.err, want)) {
+							t.Errorf("exit code %d, %s; want %d, %q", r.code, r.err, cli.ExitRefused, want)
 						}
 						if r.took > timeout+4*time.Second { // processes start slowly on a busy machine
 							t.Errorf("it took %v", r.took)
@@ -108,13 +110,13 @@ func TestLockedTable(t *testing.T) {
 					})
 				}
 			})
-			if r := runErrand(t, url, "explain", "1", "--timeout", "10s"); r.code != exitFound || !strings.Contains(r.out, fmt.Sprint("session ", pid)) {
+			if r := runErrand(t, url, "explain", "1", "--timeout", "10s"); r.code != cli.ExitFound || !strings.Contains(r.out, fmt.Sprint("session ", pid)) {
 				t.Errorf("explain with time: exit code %d after %v:\n%s%s", r.code, r.took, r.out, r.err)
 			}
 			if n := waiting(t, d.DB); n > 0 {
 				t.Errorf("%d sessions still wait for the lock", n)
 			}
-			if r := runErrand(t, url, "doctor"); r.code != exitFound || !strings.Contains(r.out, fmt.Sprint("locked, or a session waits to lock it, so claims wait: session ", pid)) || r.took > 6*time.Second {
+			if r := runErrand(t, url, "doctor"); r.code != cli.ExitFound || !strings.Contains(r.out, fmt.Sprint("locked, or a session waits to lock it, so claims wait: session ", pid)) || r.took > 6*time.Second {
 				t.Errorf("doctor: exit code %d after %v:\n%s", r.code, r.took, r.out)
 			}
 		})
@@ -126,13 +128,13 @@ func TestLockedTable(t *testing.T) {
 func TestLockedRow(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.EmptyDSN(t)
-	d := withJob(t, url)
+	d := clitest.WithJob(t, url)
 	for _, name := range []string{"bulk", "bulk", queue.DefaultQueue, queue.DefaultQueue} {
 		if err := d.Queue.Enqueue(t.Context(), nil, &queue.Job{Queue: name, Kind: "kind"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if r := runErrand(t, url, "jobs", "cancel", "4"); r.code != exitDone {
+	if r := runErrand(t, url, "jobs", "cancel", "4"); r.code != cli.ExitDone {
 		t.Fatalf("exit code %d, %s", r.code, r.err)
 	}
 	pid := hold(t, d.DB, "SELECT FROM errand.jobs FOR UPDATE")
@@ -147,8 +149,8 @@ func TestLockedRow(t *testing.T) {
 				t.Parallel()
 				r := runErrand(t, url, append(strings.Fields("jobs "+args), "--timeout", "3s")...)
 				want := fmt.Sprintf("waited 3s for a row, which session %d (holder) holds. %s", pid, says)
-				if r.code != exitRefused || !strings.Contains(r.err, want) {
-					t.Errorf("exit code %d, %s; want %d, %q", r.code, r.err, exitRefused, want)
+				if r.code != cli.ExitRefused || !strings.Contains(r.err, want) {
+					t.Errorf("exit code %d, %s; want %d, %q", r.code, r.err, cli.ExitRefused, want)
 				}
 				const password = "set PGPASSWORD, or ERRAND_DATABASE_URL instead of --url\n"
 				if says != end && (!strings.Contains(r.err, " explain 1\n") || !strings.HasSuffix(r.err, password)) {
@@ -162,13 +164,13 @@ func TestLockedRow(t *testing.T) {
 			t.Run("cancel 5", func(t *testing.T) {
 				t.Parallel()
 				r := runErrand(t, url, "jobs", "cancel", "5", "--timeout", "3s")
-				if r.code != exitRefused || !strings.Contains(r.err, "waited 3s for a row") || !strings.Contains(r.err, fmt.Sprintf("session %d (holder)", pid)) {
+				if r.code != cli.ExitRefused || !strings.Contains(r.err, "waited 3s for a row") || !strings.Contains(r.err, fmt.Sprintf("session %d (holder)", pid)) {
 					t.Errorf("exit code %d, %s", r.code, r.err)
 				}
 			})
 		}
 	})
-	if r := runErrand(t, url, "explain", "1"); r.code != exitFound || !strings.Contains(r.out, fmt.Sprintf("session %d (application holder", pid)) {
+	if r := runErrand(t, url, "explain", "1"); r.code != cli.ExitFound || !strings.Contains(r.out, fmt.Sprintf("session %d (application holder", pid)) {
 		t.Errorf("explain: exit code %d, %s", r.code, r.out)
 	}
 }
@@ -181,7 +183,7 @@ func TestInterruptedWait(t *testing.T) {
 	}
 	t.Parallel()
 	url := postgrestest.EmptyDSN(t)
-	d := withJob(t, url)
+	d := clitest.WithJob(t, url)
 	for _, command := range []string{"jobs list", "jobs cancel 1", "queues pause default", "explain 1", "doctor"} {
 		t.Run(command, func(t *testing.T) {
 			table := "jobs"
@@ -214,8 +216,8 @@ func TestInterruptedWait(t *testing.T) {
 			if n := waiting(t, d.DB); n > 0 {
 				t.Errorf("%d statements still wait", n)
 			}
-			if code, took := cmd.ProcessState.ExitCode(), time.Since(began); code != exitInterrupted || took > 4*time.Second {
-				t.Errorf("exit code %d after %v, want %d: %s", code, took, exitInterrupted, &problems)
+			if code, took := cmd.ProcessState.ExitCode(), time.Since(began); code != cli.ExitInterrupted || took > 4*time.Second {
+				t.Errorf("exit code %d after %v, want %d: %s", code, took, cli.ExitInterrupted, &problems)
 			}
 		})
 	}
@@ -225,8 +227,8 @@ func TestInterruptedWait(t *testing.T) {
 // --timeout, and a command that reads does not wait.
 func TestLockedFile(t *testing.T) {
 	t.Parallel()
-	url := backends[0].url(t, t.TempDir())
-	d := withJob(t, url)
+	url := clitest.Backends[0].URL(t, t.TempDir())
+	d := clitest.WithJob(t, url)
 	conn, err := d.DB.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -237,11 +239,11 @@ func TestLockedFile(t *testing.T) {
 	}
 	for _, command := range []string{"jobs cancel 1", "queues pause default", "queues limit default --running 1", "enqueue kind"} {
 		r := runErrand(t, url, append(strings.Fields(command), "--timeout", "1s")...)
-		if r.code != exitRefused || !strings.Contains(r.err, "waited 1s for the SQLite file") || r.took > 4*time.Second {
+		if r.code != cli.ExitRefused || !strings.Contains(r.err, "waited 1s for the SQLite file") || r.took > 4*time.Second {
 			t.Errorf("%s: exit code %d after %v, %s", command, r.code, r.took, r.err)
 		}
 	}
-	if r := runErrand(t, url, "jobs", "list"); r.code != exitDone {
+	if r := runErrand(t, url, "jobs", "list"); r.code != cli.ExitDone {
 		t.Errorf("exit code %d, %s", r.code, r.err)
 	}
 }
@@ -252,8 +254,8 @@ func TestNoServer(t *testing.T) {
 	for _, command := range []string{"doctor", "jobs list", "queues list", "stats", "workers", "explain 1", "jobs cancel 1", "tail", "migrate up"} {
 		r := runErrand(t, "postgres://shop:secret@127.0.0.1:1/shop?sslmode=disable", strings.Fields(command)...)
 		const want = "errand: no connection to the PostgreSQL database shop at 127.0.0.1:1: no server listens at 127.0.0.1:1; look whether the server runs, and whether the URL and the network are right\n"
-		if r.code != exitFailed || r.err != want || r.out != "" {
-			t.Errorf("%s: exit code %d, %q, %q; want %d, %q", command, r.code, r.out, r.err, exitFailed, want)
+		if r.code != cli.ExitFailed || r.err != want || r.out != "" {
+			t.Errorf("%s: exit code %d, %q, %q; want %d, %q", command, r.code, r.out, r.err, cli.ExitFailed, want)
 		}
 	}
 }
@@ -263,7 +265,7 @@ func TestNoServer(t *testing.T) {
 func TestLockedBehind(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.EmptyDSN(t)
-	d := withJob(t, url)
+	d := clitest.WithJob(t, url)
 	first := hold(t, d.DB, "SELECT FROM errand.jobs")
 	tx, err := d.DB.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -285,7 +287,7 @@ func TestLockedBehind(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	want := fmt.Sprintf("waited 3s for a lock on errand.jobs behind session %d (holder), which waits for session %d (holder). ", second, first)
-	if r := runErrand(t, url, "jobs", "list", "--timeout", "3s"); r.code != exitRefused || !strings.Contains(r.err, want) {
+	if r := runErrand(t, url, "jobs", "list", "--timeout", "3s"); r.code != cli.ExitRefused || !strings.Contains(r.err, want) {
 		t.Errorf("exit code %d, %s; want %s", r.code, r.err, want)
 	}
 }
@@ -295,7 +297,7 @@ func TestLockedBehind(t *testing.T) {
 func TestLockedMigrations(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.EmptyDSN(t)
-	d := withJob(t, url)
+	d := clitest.WithJob(t, url)
 	text, err := postgres.DropSQL(postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +305,7 @@ func TestLockedMigrations(t *testing.T) {
 	lock, _, _ := strings.Cut(text, ";")
 	pid := hold(t, d.DB, lock)
 	want := fmt.Sprintf("waited 3s for an advisory lock, which session %d (holder) holds. ", pid)
-	if r := runErrand(t, url, "migrate", "repair", "--timeout", "3s"); r.code != exitRefused || !strings.Contains(r.err, want) {
+	if r := runErrand(t, url, "migrate", "repair", "--timeout", "3s"); r.code != cli.ExitRefused || !strings.Contains(r.err, want) {
 		t.Errorf("exit code %d, %s; want %s", r.code, r.err, want)
 	}
 }

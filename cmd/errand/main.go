@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
 func main() { start(time.Second) }
@@ -16,6 +18,6 @@ func main() { start(time.Second) }
 func start(completionTime time.Duration) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, completionTime: completionTime}
+	a := &cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, CompletionTime: completionTime}
 	os.Exit(run(ctx, a, os.Args[1:]))
 }

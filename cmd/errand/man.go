@@ -5,9 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
-func manCommand(a *app) *cobra.Command {
+func manCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages into a folder",
@@ -16,7 +18,7 @@ it does not exist. Their date is that of SOURCE_DATE_EPOCH, or else today's.`,
 		Example: `  errand man ~/.local/share/man/man1 && man errand-jobs-retry`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.accept(); err != nil {
+			if err := a.Accept(); err != nil {
 				return err
 			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {

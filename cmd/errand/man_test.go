@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
 // TestManual: the manual has a page for each command of docs/command-line.md, with what that says,
@@ -15,7 +17,7 @@ import (
 func TestManual(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	var out bytes.Buffer
-	if code := run(t.Context(), &app{out: &out, err: &out, getenv: func(string) string { return "" }}, []string{"man", dir}); code != exitDone || out.Len() > 0 {
+	if code := run(t.Context(), &cli.App{Out: &out, Err: &out, Getenv: func(string) string { return "" }}, []string{"man", dir}); code != cli.ExitDone || out.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, &out)
 	}
 	text, err := os.ReadFile(docsPage)

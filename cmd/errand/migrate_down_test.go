@@ -6,19 +6,21 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 )
 
 // TestDown: what migrate down prints removes the tables, and migrate up can begin again.
 func TestDown(t *testing.T) {
 	t.Parallel()
-	for _, b := range backends[:2] {
-		t.Run(b.name, func(t *testing.T) {
+	for _, b := range clitest.Backends[:2] {
+		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			database := b.url(t, t.TempDir())
-			d := openWithJobs(t, database, 3)
+			database := b.URL(t, t.TempDir())
+			d := clitest.OpenWithJobs(t, database, 3)
 			var out, problems bytes.Buffer
-			a := &app{out: &out, err: &problems, getenv: func(string) string { return "" }} // it needs no database
-			if code := run(t.Context(), a, []string{"migrate", "down", d.Scheme}); code != exitDone {
+			a := &cli.App{Out: &out, Err: &problems, Getenv: func(string) string { return "" }} // it needs no database
+			if code := run(t.Context(), a, []string{"migrate", "down", d.Scheme}); code != cli.ExitDone {
 				t.Fatalf("exit code %d: %s", code, &problems)
 			}
 			if _, err := d.DB.ExecContext(t.Context(), out.String()); err != nil {
@@ -36,8 +38,8 @@ func TestDown(t *testing.T) {
 				t.Errorf("after that: %v", err)
 			}
 			out.Reset()
-			a.getenv = func(string) string { return database }
-			if code := run(t.Context(), a, []string{"migrate", "status"}); code != exitDone || !strings.Contains(out.String(), "applied") || strings.Contains(out.String(), "missing") {
+			a.Getenv = func(string) string { return database }
+			if code := run(t.Context(), a, []string{"migrate", "status"}); code != cli.ExitDone || !strings.Contains(out.String(), "applied") || strings.Contains(out.String(), "missing") {
 				t.Errorf("exit code %d: %s%s", code, &out, &problems)
 			}
 		})

@@ -10,12 +10,14 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 )
 
 // TestProgressOfMigrations: migrate up says how far it is while it waits.
 func TestProgressOfMigrations(t *testing.T) {
 	t.Parallel()
-	database := backends[1].url(t, "")
+	database := clitest.Backends[1].URL(t, "")
 	d, err := dburl.Open(database, dburl.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +38,7 @@ func TestProgressOfMigrations(t *testing.T) {
 	said, out := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		a := &app{in: strings.NewReader(""), out: out, err: out, getenv: func(string) string { return "" }}
+		a := &cli.App{In: strings.NewReader(""), Out: out, Err: out, Getenv: func(string) string { return "" }}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ended <- run(ctx, a, []string{"migrate", "up", "--url", database})
@@ -51,7 +53,7 @@ func TestProgressOfMigrations(t *testing.T) {
 			}
 		}
 	}
-	if code := <-ended; code != exitDone || !isTold {
+	if code := <-ended; code != cli.ExitDone || !isTold {
 		t.Errorf("exit code %d, told how far it is: %v", code, isTold)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
@@ -28,7 +29,7 @@ func TestMoveKilled(t *testing.T) {
 	m := &moves{T: t, ran: make(map[string]int), seed: rand.New(rand.NewPCG(1, 2))}
 	from, to := m.open(here), m.open(there)
 	for i := 0; i < jobs; i += 100 {
-		if err := from.Queue.Enqueue(t.Context(), nil, clicks(i, 100)...); err != nil {
+		if err := from.Queue.Enqueue(t.Context(), nil, clitest.Clicks(i, 100)...); err != nil {
 			t.Fatal(err)
 		}
 	}

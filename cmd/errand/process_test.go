@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -22,10 +24,10 @@ func TestTail(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no signals")
 	}
-	for _, b := range backends {
-		t.Run(b.name, func(t *testing.T) {
+	for _, b := range clitest.Backends {
+		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			url := b.url(t, t.TempDir())
+			url := b.URL(t, t.TempDir())
 			d, err := dburl.Open(url, dburl.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -68,8 +70,8 @@ func TestTail(t *testing.T) {
 			_ = cmd.Wait()
 			cancel()
 			<-done
-			if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(problems.String(), "errand: interrupted") {
-				t.Errorf("exit code %d, want %d: %s", code, exitInterrupted, &problems)
+			if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(problems.String(), "errand: interrupted") {
+				t.Errorf("exit code %d, want %d: %s", code, cli.ExitInterrupted, &problems)
 			}
 		})
 	}
@@ -85,14 +87,14 @@ func TestCompletionTime(t *testing.T) {
 	}
 	defer silent.Close()
 	var out bytes.Buffer
-	a := &app{out: &out, err: &out, getenv: func(string) string { return "postgres://shop@" + silent.Addr().String() + "/shop?sslmode=disable" }, completionTime: time.Second}
+	a := &cli.App{Out: &out, Err: &out, Getenv: func(string) string { return "postgres://shop@" + silent.Addr().String() + "/shop?sslmode=disable" }, CompletionTime: time.Second}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	code := run(ctx, a, []string{"__complete", "--timeout", "1h", "queues", "pause", ""})
 	if ctx.Err() != nil {
-		t.Errorf("it did not end in a minute, want %v", a.completionTime)
+		t.Errorf("it did not end in a minute, want %v", a.CompletionTime)
 	}
-	if code != exitDone || !strings.HasPrefix(out.String(), ":4\n") {
+	if code != cli.ExitDone || !strings.HasPrefix(out.String(), ":4\n") {
 		t.Errorf("exit code %d, printed %q", code, &out)
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/backend/redis/redistest"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
@@ -150,10 +152,10 @@ func TestRedisRefuses(t *testing.T) {
 		return s.Addrs[0]
 	}
 	master := start(nil)
-	if r := runErrand(t, "redis://"+master, "enqueue", "k"); r.code != exitFailed || !strings.Contains(r.err, "no program has used this namespace yet") {
+	if r := runErrand(t, "redis://"+master, "enqueue", "k"); r.code != cli.ExitFailed || !strings.Contains(r.err, "no program has used this namespace yet") {
 		t.Errorf("a new namespace: exit code %d, %s", r.code, r.err)
 	}
-	if r := runErrand(t, "redis://"+master, "migrate", "up", "--create"); r.code != exitDone {
+	if r := runErrand(t, "redis://"+master, "migrate", "up", "--create"); r.code != cli.ExitDone {
 		t.Fatalf("migrate up: %s", r.err)
 	}
 	host, port, _ := strings.Cut(master, ":")
@@ -164,11 +166,11 @@ func TestRedisRefuses(t *testing.T) {
 		code         int
 		says         string
 	}{
-		{"redis://" + replica, "enqueue k", exitFailed, "is a replica, which takes no jobs: its master is " + master},
-		{"redis://" + replica, "doctor", exitFound, "give the programs the URL of its master, " + master},
-		{"redis://" + locked, "queues list", exitFailed, "no connection to Redis: the server wants a password; put"},
-		{"redis://:wrong@" + locked, "queues list", exitFailed, "no connection to Redis: the server refuses this user or its password; look"},
-		{"redis://little:x@" + locked, "queues list", exitRefused, "this user lacks"},
+		{"redis://" + replica, "enqueue k", cli.ExitFailed, "is a replica, which takes no jobs: its master is " + master},
+		{"redis://" + replica, "doctor", cli.ExitFound, "give the programs the URL of its master, " + master},
+		{"redis://" + locked, "queues list", cli.ExitFailed, "no connection to Redis: the server wants a password; put"},
+		{"redis://:wrong@" + locked, "queues list", cli.ExitFailed, "no connection to Redis: the server refuses this user or its password; look"},
+		{"redis://little:x@" + locked, "queues list", cli.ExitRefused, "this user lacks"},
 	} {
 		for end := time.Now().Add(time.Minute); ; { // until the replica has what its master has
 			r := runErrand(t, c.url, strings.Fields(c.command)...)
@@ -219,7 +221,7 @@ func TestMoveToRedisKilled(t *testing.T) {
 		defer d.Close()
 		databases = append(databases, d)
 	}
-	all := clicks(0, jobs)
+	all := clitest.Clicks(0, jobs)
 	for i, j := range all {
 		j.Key, j.Group = fmt.Sprint("k", i), "g"
 	}
@@ -232,7 +234,7 @@ func TestMoveToRedisKilled(t *testing.T) {
 		for _, n := range []int{1, 250, 500} {
 			killMove(t, from, to, func() bool { return pendingClicks(t, databases[1-i]) >= n })
 		}
-		if r := runErrand(t, from, "queues", "move", "clicks", "--to", to); r.code != exitDone {
+		if r := runErrand(t, from, "queues", "move", "clicks", "--to", to); r.code != cli.ExitDone {
 			t.Fatalf("the last move: exit code %d, %s", r.code, r.err)
 		}
 		for payload, r := range movedJobs(t, databases[1-i], jobs) {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
 // TestRemedies: each command that Doctor and Explain advise exists, with these flags.
@@ -18,7 +20,7 @@ func TestRemedies(t *testing.T) {
 		t.Errorf("package ops advises only %d commands: %q", len(lines), lines)
 	}
 	for _, args := range lines {
-		root := newRoot(&app{out: io.Discard, err: io.Discard})
+		root := newRoot(&cli.App{Out: io.Discard, Err: io.Discard})
 		cmd, rest, err := root.Find(args)
 		if err != nil || cmd.HasSubCommands() {
 			t.Errorf("errand %s: no command, %v", strings.Join(args, " "), err)
@@ -60,7 +62,7 @@ func remedies(t *testing.T) (lines [][]string) {
 					lines = append(lines, literals(n.Args))
 				}
 			case *ast.BasicLit:
-				for _, c := range newRoot(&app{}).Commands() {
+				for _, c := range newRoot(&cli.App{}).Commands() {
 					if strings.Contains(n.Value, "errand "+c.Name()+" ") {
 						t.Errorf("%s: %s names a command: use the method command", path, n.Value)
 					}

@@ -2,16 +2,29 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/doctor"
+	"github.com/errandhq/errand/cmd/errand/internal/jobs"
+	"github.com/errandhq/errand/cmd/errand/internal/migrate"
+	"github.com/errandhq/errand/cmd/errand/internal/queues"
+	"github.com/errandhq/errand/cmd/errand/internal/schedules"
+	"github.com/errandhq/errand/cmd/errand/internal/serve"
+	"github.com/errandhq/errand/cmd/errand/internal/watch"
+	"github.com/errandhq/errand/cmd/errand/internal/workers"
 )
 
-// newRoot returns the command errand with all others beneath it.
-func newRoot(a *app) *cobra.Command {
-	return a.root(versionCommand(a), a.migrateCommand(), a.enqueueCommand(), a.jobsCommand(), a.queuesCommand(),
-		a.kindsCommand(), a.schedulesCommand(), a.workersCommand(), a.statsCommand(), a.doctorCommand(), a.explainCommand(),
-		a.auditCommand(), a.tailCommand(), a.topCommand(), a.webCommand(), manCommand(a))
+// newRoot returns the command errand with all other commands beneath it.
+func newRoot(a *cli.App) *cobra.Command {
+	return a.Root(slices.Concat(
+		jobs.Commands(a), queues.Commands(a), schedules.Commands(a), workers.Commands(a), watch.Commands(a),
+		doctor.Commands(a), migrate.Commands(a), serve.Commands(a),
+		[]*cobra.Command{versionCommand(a), manCommand(a)},
+	)...)
 }
 
 // run runs the command that args name, and returns the exit code.
-func run(ctx context.Context, a *app, args []string) int { return a.run(ctx, newRoot(a), args) }
+func run(ctx context.Context, a *cli.App, args []string) int { return a.Run(ctx, newRoot(a), args) }

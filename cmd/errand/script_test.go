@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 	"github.com/errandhq/errand/internal/extent"
 )
 
@@ -43,22 +44,22 @@ func skipPgBouncer(t *testing.T, backend string) {
 // writes what they answer into the scripts.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	for _, b := range backends {
-		t.Run(b.name, func(t *testing.T) {
-			skipPgBouncer(t, b.name)
+	for _, b := range clitest.Backends {
+		t.Run(b.Name, func(t *testing.T) {
+			skipPgBouncer(t, b.Name)
 			t.Parallel()
 			testscript.Run(t, testscript.Params{
 				Dir:                 "testdata",
 				RequireExplicitExec: true,
-				UpdateScripts:       os.Getenv("UPDATE") != "" && b.name == "sqlite",
+				UpdateScripts:       os.Getenv("UPDATE") != "" && b.Name == "sqlite",
 				Setup: func(env *testscript.Env) error {
-					env.Setenv("DATABASE_URL", b.url(env.T().(testing.TB), env.WorkDir))
+					env.Setenv("DATABASE_URL", b.URL(env.T().(testing.TB), env.WorkDir))
 					env.Setenv("EVIL", evil)
 					env.Setenv("BYTES", "k\xff\x1b[31m\xc2")
 					return nil
 				},
 				Condition: func(name string) (bool, error) {
-					return name == b.name || name == "postgres" && b.name == "pgbouncer", nil
+					return name == b.Name || name == "postgres" && b.Name == "pgbouncer", nil
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits": exits,

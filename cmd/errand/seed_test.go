@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -54,7 +55,7 @@ func seedLife(ctx context.Context, d *dburl.Database) error {
 	if _, err := canceller.Cancel(ctx, nil, queue.Selection{IDs: []int64{3}}); err != nil {
 		return err
 	}
-	jobs, err := claim(ctx, d, 4)
+	jobs, err := clitest.Claim(ctx, d, 4)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func seedHostile(ctx context.Context, d *dburl.Database) error {
 		if err := d.Queue.Enqueue(ctx, nil, job); err != nil {
 			return err
 		}
-		claimed, err := claim(ctx, d, 1)
+		claimed, err := clitest.Claim(ctx, d, 1)
 		if err != nil {
 			return err
 		}

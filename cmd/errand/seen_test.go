@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -13,11 +15,11 @@ import (
 // serves them or a schedule enqueues such jobs.
 func TestSeen(t *testing.T) {
 	t.Parallel()
-	for _, b := range backends[:2] {
-		t.Run(b.name, func(t *testing.T) {
+	for _, b := range clitest.Backends[:2] {
+		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			database := b.url(t, t.TempDir())
-			d := openWithJobs(t, database, 0)
+			database := b.URL(t, t.TempDir())
+			d := clitest.OpenWithJobs(t, database, 0)
 			fleet, _ := driver.As[driver.Fleet](d.Queue)
 			worker := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w", Queues: []string{"emails"}, Kinds: []string{"mail"}}}
 			if err := fleet.ReportWorkers(t.Context(), worker); err != nil {
@@ -30,8 +32,8 @@ func TestSeen(t *testing.T) {
 			}
 			for _, args := range []string{"queues pause emails reports", "kinds pause mail build", "queues limit reports --running 1"} {
 				var out, said bytes.Buffer
-				a := &app{out: &out, err: &said, getenv: func(string) string { return database }}
-				if code := run(t.Context(), a, strings.Fields(args)); code != exitDone || strings.Contains(said.String(), "no ") {
+				a := &cli.App{Out: &out, Err: &said, Getenv: func(string) string { return database }}
+				if code := run(t.Context(), a, strings.Fields(args)); code != cli.ExitDone || strings.Contains(said.String(), "no ") {
 					t.Errorf("%s: exit code %d, %s", args, code, &said)
 				}
 			}

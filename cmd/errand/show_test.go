@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/postgrestest"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 )
 
 // TestShowWithoutResults: jobs show --payload shows a role of docs/roles.sql what it may read, and
@@ -16,7 +18,7 @@ import (
 func TestShowWithoutResults(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
-	withJob(t, dsn)
+	clitest.WithJob(t, dsn)
 	admin, err := sql.Open("pgx", dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +50,7 @@ func TestShowWithoutResults(t *testing.T) {
 	show := func(isShown bool, says string) {
 		t.Helper()
 		r := runErrand(t, u.String(), "jobs", "show", "1", "--payload")
-		if r.code != exitDone || !strings.Contains(r.out, says) || strings.Contains(r.err, noResult) == isShown {
+		if r.code != cli.ExitDone || !strings.Contains(r.out, says) || strings.Contains(r.err, noResult) == isShown {
 			t.Errorf("exit code %d, %q, %q, want %q", r.code, r.out, r.err, says)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
 // version is what errand version tells.
@@ -22,20 +23,20 @@ type version struct {
 	SQLite   int `json:"sqlite_schema"`
 }
 
-func versionCommand(a *app) *cobra.Command {
+func versionCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program, and of the tables that it knows",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := a.accept(); err != nil {
+			if err := a.Accept(); err != nil {
 				return err
 			}
 			v, err := thisVersion()
 			if err != nil {
 				return err
 			}
-			return a.writeOne(v, fmt.Sprintf("errand %s, %s; schema %d on PostgreSQL, %d on SQLite", strings.TrimSpace(v.Version+" "+v.Revision), v.Go, v.Postgres, v.SQLite))
+			return a.WriteOne(v, fmt.Sprintf("errand %s, %s; schema %d on PostgreSQL, %d on SQLite", strings.TrimSpace(v.Version+" "+v.Revision), v.Go, v.Postgres, v.SQLite))
 		},
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/cmd/errand/internal/clitest"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -124,11 +126,11 @@ func TestWeb(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("has no signals")
 	}
-	for _, b := range backends {
-		t.Run(b.name, func(t *testing.T) {
+	for _, b := range clitest.Backends {
+		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			database := b.url(t, t.TempDir())
-			d := openWithJobs(t, database, 4)
+			database := b.URL(t, t.TempDir())
+			d := clitest.OpenWithJobs(t, database, 4)
 			w := startWeb(t, database)
 			testPages(t, w)
 			testStrangers(t, w, d)
@@ -225,8 +227,8 @@ func testActor(t *testing.T, w *webProcess, d *dburl.Database) {
 	}
 	auditor, _ := driver.As[driver.Auditor](d.Queue)
 	list, _, err := auditor.AuditLog(t.Context(), queue.AuditFilter{})
-	if err != nil || len(list) != 1 || list[0].Actor != actor() || list[0].JobID != 2 {
-		t.Errorf("the audit log has %+v, %v, want one entry of %s", list, err, actor())
+	if err != nil || len(list) != 1 || list[0].Actor != cli.Actor() || list[0].JobID != 2 {
+		t.Errorf("the audit log has %+v, %v, want one entry of %s", list, err, cli.Actor())
 	}
 }
 
@@ -280,15 +282,15 @@ func testDrain(t *testing.T, w *webProcess, d *dburl.Database) {
 	}
 	code := <-w.exited
 	w.exited <- code
-	if code != exitDone {
-		t.Errorf("exit code %d, want %d: %s", code, exitDone, w.problems())
+	if code != cli.ExitDone {
+		t.Errorf("exit code %d, want %d: %s", code, cli.ExitDone, w.problems())
 	}
 }
 
 // TestWebFlags: --read-only, --host, and addresses that other machines reach.
 func TestWebFlags(t *testing.T) {
-	database := backends[0].url(t, t.TempDir())
-	d := openWithJobs(t, database, 1)
+	database := clitest.Backends[0].URL(t, t.TempDir())
+	d := clitest.OpenWithJobs(t, database, 1)
 
 	w := startWeb(t, database, "--read-only", "--addr", "localhost:0")
 	if status, _, _ := w.request("POST", "jobs/1/cancel", "Sec-Fetch-Site", "same-origin"); status != http.StatusForbidden || jobStatus(t, d, 1) != queue.StatusPending {
@@ -311,24 +313,24 @@ func TestWebFlags(t *testing.T) {
 		args []string
 		code int
 	}{
-		{[]string{"--addr", ":0"}, exitRefused},
-		{[]string{"--addr", "0.0.0.0:0"}, exitRefused},
-		{[]string{"--addr", "192.0.2.1:0"}, exitRefused},
-		{[]string{"--addr", "127.0.0.1"}, exitUsage},
-		{[]string{"--addr", w.url.Host}, exitFailed}, // it is taken
-		{[]string{"--host", "http://ops.example.com"}, exitUsage},
-		{[]string{"--host", "ops.example.com:80"}, exitUsage},
-		{[]string{"--host", "*"}, exitUsage},
-		{[]string{"--host", "*.example.com"}, exitUsage},
-		{[]string{"--host", "user@h?x"}, exitUsage},
-		{[]string{"--host", "h#x"}, exitUsage},
-		{[]string{"--host", "ops..example.com"}, exitUsage},
-		{[]string{"--host", "ops.example.com,"}, exitUsage},
-		{[]string{"--host", "-"}, exitUsage},
-		{[]string{"--url", "sqlite:" + t.TempDir() + "/missing.db"}, exitFailed},
+		{[]string{"--addr", ":0"}, cli.ExitRefused},
+		{[]string{"--addr", "0.0.0.0:0"}, cli.ExitRefused},
+		{[]string{"--addr", "192.0.2.1:0"}, cli.ExitRefused},
+		{[]string{"--addr", "127.0.0.1"}, cli.ExitUsage},
+		{[]string{"--addr", w.url.Host}, cli.ExitFailed}, // it is taken
+		{[]string{"--host", "http://ops.example.com"}, cli.ExitUsage},
+		{[]string{"--host", "ops.example.com:80"}, cli.ExitUsage},
+		{[]string{"--host", "*"}, cli.ExitUsage},
+		{[]string{"--host", "*.example.com"}, cli.ExitUsage},
+		{[]string{"--host", "user@h?x"}, cli.ExitUsage},
+		{[]string{"--host", "h#x"}, cli.ExitUsage},
+		{[]string{"--host", "ops..example.com"}, cli.ExitUsage},
+		{[]string{"--host", "ops.example.com,"}, cli.ExitUsage},
+		{[]string{"--host", "-"}, cli.ExitUsage},
+		{[]string{"--url", "sqlite:" + t.TempDir() + "/missing.db"}, cli.ExitFailed},
 	} {
 		var out, problems bytes.Buffer
-		a := &app{out: &out, err: &problems, getenv: func(string) string { return database }}
+		a := &cli.App{Out: &out, Err: &problems, Getenv: func(string) string { return database }}
 		if code := run(t.Context(), a, append([]string{"web"}, test.args...)); code != test.code || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, want %d: %s%s", test.args, code, test.code, &out, &problems)
 		}

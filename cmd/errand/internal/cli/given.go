@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// zeroFlags are the flags whose 0 means what it says. Their commands check them.
+var zeroFlags = []string{"after", "backlog-fail", "backlog-warn", "delay", "group-rate-burst", "min-attempts", "per-group", "priority",
+	"rate-burst", "running", "share"}
+
+// signedFlags are the flags whose values below 0 mean what they say.
+var signedFlags = []string{"before"} // SQL may have given jobs such IDs
+
+// checkGiven returns an error for an argument or a flag that is given without a value. The command
+// would understand it as not given, and an action would take more jobs than its filters say. It
+// also refuses a flag that no stored text can be like.
+func checkGiven(cmd *cobra.Command, args []string) (err error) {
+	if cmd.DisableFlagParsing { // completion: what has been typed may be empty
+		return nil
+	}
+	if i := slices.Index(args, ""); i >= 0 {
+		return Usagef("argument %d is empty", i+1)
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil {
+			err = checkFlag(f)
+		}
+	})
+	return err
+}
+
+func checkFlag(f *pflag.Flag) error {
+	value := f.Value.String()
+	switch f.Value.Type() {
+	case "string", "stringSlice":
+		if value == "" || value == "[]" {
+			return Usagef("--%s is empty: give a value, or leave the flag out", f.Name)
+		}
+		if !utf8.ValidString(value) && f.Name != "url" { // a file may have any name
+			return Usagef("--%s %s: not UTF-8", f.Name, value)
+		}
+	case "int", "int32", "int64", "duration":
+		isZero, isNegative := value == "0" || value == "0s", strings.HasPrefix(value, "-")
+		if isNegative && slices.Contains(signedFlags, f.Name) {
+			return nil
+		}
+		if (isZero || isNegative) && !slices.Contains(zeroFlags, f.Name) {
+			return Usagef("--%s %s: more than 0, or leave the flag out", f.Name, value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package migrate
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/sqlite"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+)
+
+func (a app) migrateDownCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "down postgres|sqlite",
+		Short: "Print the SQL that removes all tables of errand",
+		Long: `migrate down prints the SQL that removes what migrate up has made: tables, types,
+functions, and the schema if nothing else is in it. All jobs are lost with them.
+It needs no database and changes nothing: read the SQL, and run it as a whole, in
+one transaction.
+
+Stop your programs first, and let errand workers and errand stats say that nobody
+works and that no job is left. On PostgreSQL the SQL fails and changes nothing
+while other objects depend on the tables, such as views and foreign keys. SQLite
+does not look: triggers of yours on the tables go with them, and views stay.`,
+		Example: `  errand migrate down postgres | PGOPTIONS='-c lock_timeout=5s' psql -1 -v ON_ERROR_STOP=1 "$DATABASE_URL"
+  errand migrate down sqlite | sqlite3 -bail shop.db`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("output") {
+				return cli.Usagef("--output %s: migrate down prints SQL", a.Format)
+			}
+			if err := a.Accept(); err != nil {
+				return err
+			}
+			text, err := dropSQL(args[0])
+			if err == nil {
+				_, err = fmt.Fprint(a.Out, "-- Removes all tables of errand, with all jobs. Run it in one transaction, when no worker is alive.\n", text)
+			}
+			return err
+		},
+	}
+}
+
+// dropSQL returns the statements that remove the tables of a scheme.
+func dropSQL(scheme string) (string, error) {
+	if scheme == dburl.SQLite {
+		return sqlite.DropSQL(sqlite.Options{})
+	}
+	return postgres.DropSQL(postgres.Options{})
+}

@@ -1,0 +1,162 @@
+package migrate
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/docs"
+)
+
+func (a app) migratePrintCommand() *cobra.Command {
+	p := printing{}
+	cmd := &cobra.Command{
+		Use:   "print postgres|sqlite",
+		Short: "Print the SQL of the migrations, for a migration tool",
+		Long: `migrate print prints the SQL of each migration, in order. Each is to be run in
+one transaction. It needs no database.
+
+With --dir it writes a file for each migration instead, and prints the files'
+names. Their names begin with the next free numbers of the folder:
+00012_errand_0001_jobs.sql after 00011_users.sql. It leaves out the migrations
+that have a file there, so run it again after an upgrade. With --format goose
+the files are in the format of goose; their Down fails, because there are no
+steps back.
+
+With --roles it prints the script of the database roles instead, or writes its
+file: 00015_errand_roles_0012.sql, if version 12 is the last that needs new
+rights. So run this again after an upgrade, too, behind the migrations.`,
+		Example: `  errand migrate print postgres | less
+  errand migrate print postgres --dir migrations --format goose
+  errand migrate print postgres --dir migrations --format goose --roles`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("output") {
+				return cli.Usagef("--output %s: migrate print prints SQL", a.Format)
+			}
+			if err := p.check(cmd); err != nil {
+				return err
+			}
+			if err := a.Accept(); err != nil {
+				return err
+			}
+			return p.run(a.Out, args[0])
+		},
+	}
+	cmd.Flags().IntVar(&p.after, "after", 0, "leave out the migrations up to this `version`")
+	cmd.Flags().StringVar(&p.dir, "dir", "", "write files into this `folder`, which has to exist")
+	cmd.Flags().StringVar(&p.format, "format", plainFormat, "the `format` of the files: plain or goose")
+	cmd.Flags().BoolVar(&p.isRoles, "roles", false, "the script of the database roles; postgres only")
+	cmd.MarkFlagsMutuallyExclusive("after", "roles")
+	_ = cmd.MarkFlagDirname("dir")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{plainFormat, gooseFormat}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// printing holds the flags of migrate print.
+type printing struct {
+	after       int
+	isRoles     bool
+	dir, format string
+}
+
+const plainFormat, gooseFormat = "plain", "goose"
+
+func (p printing) check(cmd *cobra.Command) error {
+	switch {
+	case p.after < 0:
+		return cli.Usagef("--after %d: at least 0", p.after)
+	case p.format != plainFormat && p.format != gooseFormat:
+		return cli.Usagef("--format %s: plain or goose", p.format)
+	case p.dir == "" && cmd.Flags().Changed("format"):
+		return cli.Usagef("--format without --dir: it is the format of files")
+	}
+	return nil
+}
+
+func (p printing) run(out io.Writer, scheme string) error {
+	if p.isRoles {
+		if scheme != dburl.Postgres {
+			return cli.Usagef("--roles: %s has no roles", scheme)
+		}
+		if p.dir == "" {
+			_, err := io.WriteString(out, docs.Roles)
+			return err
+		}
+		return p.writeFile(out, fmt.Sprintf("errand_roles_%04d.sql", docs.RolesVersion), docs.Roles, noStepsBack[scheme])
+	}
+	list, err := known(scheme)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.Version <= p.after {
+			continue
+		}
+		if p.dir == "" {
+			_, err = fmt.Fprintf(out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql)
+		} else {
+			err = p.writeFile(out, fmt.Sprintf("errand_%04d_%s.sql", s.Version, s.Name), s.sql, noStepsBack[scheme])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file under the next free number, unless the folder has name under any, and
+// prints its path.
+func (p printing) writeFile(out io.Writer, name, text, down string) error {
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return err
+	}
+	next := int64(1)
+	for _, entry := range entries {
+		number, rest, _ := strings.Cut(entry.Name(), "_")
+		n, err := strconv.ParseInt(number, 10, 64)
+		switch {
+		case err != nil: // not a migration
+		case rest == name:
+			return nil
+		default:
+			next = max(next, n+1)
+		}
+	}
+	if p.format == gooseFormat {
+		text = fmt.Sprintf(gooseFile, text, down)
+	}
+	path := filepath.Join(p.dir, fmt.Sprintf("%05d_%s", next, name))
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, path)
+	return err
+}
+
+// gooseFile is a migration in goose's format. The comments of StatementBegin and StatementEnd make
+// goose send it as a whole. Down fails: an empty one would only make goose forget the migration.
+const gooseFile = `-- +goose Up
+-- +goose StatementBegin
+%s-- +goose StatementEnd
+
+-- +goose Down
+-- +goose StatementBegin
+%s
+-- +goose StatementEnd
+`
+
+// noStepsBack are statements that fail with an error that says so.
+var noStepsBack = map[string]string{
+	dburl.Postgres: `DO $$ BEGIN RAISE EXCEPTION 'errand offers no steps back'; END $$;`,
+	dburl.SQLite:   `SELECT errand_offers_no_steps_back();`,
+}

@@ -1,0 +1,103 @@
+package queues
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
+)
+
+func (a app) kindsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kinds",
+		Short: "List, pause and resume kinds of jobs",
+	}
+	return cli.Group(cmd,
+		&cobra.Command{
+			Use:   "list",
+			Short: "List the kinds of the newest jobs, and the paused ones",
+			Long: `kinds list looks at the newest jobs of each status, a thousand at most. It
+counts those by kind and status. If there are more, a count is followed by +, in
+JSON its status is in at_least, and a kind of older jobs may be missing: ask for
+it with errand jobs list --kind KIND.`,
+			Args: cobra.NoArgs,
+			RunE: a.Reading(a.listKinds),
+		},
+		a.pauseKindCommand("pause", "Make workers claim no more jobs of these kinds, in any queue", true),
+		a.pauseKindCommand("resume", "End the pause of these kinds", false))
+}
+
+func (a app) pauseKindCommand(name, short string, paused bool) *cobra.Command {
+	unseen := false
+	cmd := &cobra.Command{
+		Use:               name + " KIND...",
+		Short:             short,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.CompleteKinds,
+		RunE: a.Writing(func(ctx context.Context, d *dburl.Database, args []string) error {
+			return a.pauseKinds(ctx, d, args, paused, unseen)
+		}),
+	}
+	cmd.Flags().BoolVar(&unseen, "unseen", false, "also a kind that no job, schedule or live worker has")
+	return a.Audited(cmd)
+}
+
+func (a app) listKinds(ctx context.Context, d *dburl.Database, _ []string) error {
+	list, atLeast, err := cli.SeenKinds(ctx, d)
+	if err != nil {
+		return err
+	}
+	if len(atLeast) > 0 {
+		a.Notef("there are more jobs: the counts are of the newest %d of each status", cli.MaxSeen)
+	}
+	return cli.Write(a.App, list, func() cli.Table {
+		t := cli.Table{Columns: cli.Columns("KIND PAUSED PENDING RUNNING HELD DEAD CANCELLED COMPLETED")}
+		for _, k := range list {
+			row := []string{k.Kind, cli.YesNo(k.Paused)}
+			for _, status := range cli.Statuses {
+				count := strconv.Itoa(k.Seen[status])
+				if slices.Contains(atLeast, status) {
+					count += "+"
+				}
+				row = append(row, count)
+			}
+			t.Add(row...)
+		}
+		return t
+	})
+}
+
+func (a app) pauseKinds(ctx context.Context, d *dburl.Database, names []string, paused, unseen bool) error {
+	pauser, err := cli.Need[driver.Pauser](d)
+	if err != nil {
+		return err
+	}
+	if err := a.checkKinds(ctx, d, names, unseen); err != nil {
+		return err
+	}
+	before, err := pauser.PausedKinds(ctx)
+	if err != nil {
+		return err
+	}
+	var list []cli.PauseResult
+	for _, name := range names {
+		c := cli.PauseResult{Name: name, Paused: paused, Changed: slices.Contains(before, name) != paused}
+		err := a.Act(ctx, d, cli.PauseEntry("kinds", "kind="+name, paused, c), func(db queue.DB, _ *queue.AuditEntry) error {
+			if paused {
+				return pauser.PauseKinds(ctx, db, name)
+			}
+			return pauser.ResumeKinds(ctx, db, name)
+		})
+		if err != nil {
+			return err
+		}
+		list = append(list, c)
+	}
+	return a.WritePauses("KIND", list)
+}

@@ -1,0 +1,133 @@
+package schedules
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/cmd/errand/internal/cli"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
+)
+
+func (a app) schedulesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedules",
+		Short: "List, pause and resume schedules",
+	}
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the schedules, with their next ticks",
+		Args:  cobra.NoArgs,
+	}
+	payload := list.Flags().Bool("payload", false, "with the payloads and headers of the jobs, in JSON")
+	list.RunE = a.Reading(func(ctx context.Context, d *dburl.Database, _ []string) error {
+		return a.listSchedules(ctx, d, *payload)
+	})
+	return cli.Group(cmd, list,
+		a.pauseScheduleCommand("pause", "Make these schedules enqueue no more jobs", true),
+		a.pauseScheduleCommand("resume", "Let these schedules enqueue jobs again, from their next ticks on", false))
+}
+
+func (a app) listSchedules(ctx context.Context, d *dburl.Database, payload bool) error {
+	scheduler, err := cli.Need[driver.Scheduler](d)
+	if err != nil {
+		return err
+	}
+	list, err := scheduler.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	items := make([]scheduleJSON, len(list))
+	for i, s := range list {
+		s.Next, s.LastTick, s.UpdatedAt = s.Next.UTC(), s.LastTick.UTC(), s.UpdatedAt.UTC()
+		items[i] = scheduleJSON{ScheduleRecord: s, Job: newScheduledJob(s.Job, payload)}
+	}
+	return cli.Write(a.App, items, func() cli.Table {
+		t := cli.Table{Columns: cli.Columns("NAME SPEC ZONE PAUSED NEXT KIND QUEUE | LAST_TICK MISSED DECLARED EDITED UPDATED")}
+		for _, s := range list {
+			t.Add(s.Name, s.Spec, s.Zone, cli.YesNo(s.Paused), timeIn(s.Next, s.Zone), s.Job.Kind, cmp.Or(s.Job.Queue, queue.DefaultQueue),
+				timeIn(s.LastTick, s.Zone), string(s.Missed), cli.YesNo(s.Declared), cli.YesNo(s.Edited), cli.TimeText(s.UpdatedAt))
+		}
+		return t
+	})
+}
+
+// scheduleJSON is a schedule in the JSON of this program.
+type scheduleJSON struct {
+	queue.ScheduleRecord
+	Job scheduledJob `json:"job"`
+}
+
+// scheduledJob is what a tick enqueues: the payload and the headers only if asked for.
+type scheduledJob struct {
+	queue.Job
+	Payload *json.RawMessage  `json:"payload,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+func newScheduledJob(job *queue.Job, payload bool) scheduledJob {
+	s := scheduledJob{Job: *job}
+	if payload {
+		s.Payload, s.Headers = &job.Payload, job.Headers
+	}
+	return s
+}
+
+func (a app) pauseScheduleCommand(name, short string, paused bool) *cobra.Command {
+	return a.Audited(&cobra.Command{
+		Use:               name + " NAME...",
+		Short:             short,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.CompleteSchedules,
+		RunE: a.Writing(func(ctx context.Context, d *dburl.Database, args []string) error {
+			return a.pauseSchedules(ctx, d, args, paused)
+		}),
+	})
+}
+
+func (a app) pauseSchedules(ctx context.Context, d *dburl.Database, names []string, paused bool) error {
+	scheduler, err := cli.Need[driver.Scheduler](d)
+	if err != nil {
+		return err
+	}
+	before, err := scheduler.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	was, seen := make(map[string]bool), []string{}
+	for _, s := range before {
+		was[s.Name], seen = s.Paused, append(seen, s.Name)
+	}
+	for _, name := range names {
+		if _, ok := was[name]; !ok {
+			return cli.Nothingf("no schedule %s%s", name, cli.DidYouMean(name, seen))
+		}
+	}
+	var list []cli.PauseResult
+	for _, name := range names {
+		c := cli.PauseResult{Name: name, Paused: paused, Changed: was[name] != paused}
+		err := a.Act(ctx, d, cli.PauseEntry("schedules", "schedule="+name, paused, c), func(db queue.DB, _ *queue.AuditEntry) error {
+			_, err := scheduler.PauseSchedules(ctx, db, paused, name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		list = append(list, c)
+	}
+	return a.WritePauses("NAME", list)
+}
+
+// timeIn is [cli.TimeText] in a schedule's zone, or in UTC if this host does not know the zone.
+func timeIn(t time.Time, zone string) string {
+	place, err := time.LoadLocation(zone)
+	if t.IsZero() || err != nil {
+		return cli.TimeText(t)
+	}
+	return t.In(place).Format(time.RFC3339)
+}
