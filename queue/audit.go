@@ -21,7 +21,7 @@ type AuditEntry struct {
 	Actor string `json:"actor"`
 	// Action is what was done, such as "jobs.cancel": 1 to 200 printable ASCII bytes.
 	Action string `json:"action"`
-	// Which is what the action was meant for, such as "kind=email.welcome status=dead": at most
+	// Selection is what the action was meant for, such as "kind=email.welcome status=dead": at most
 	// 10,000 bytes, in the program's own form.
 	Selection string `json:"selection,omitempty"`
 	// Count is how many jobs, or other things, the action has changed.
