@@ -145,7 +145,7 @@ func (r *run) listen(ctx context.Context) {
 // checkListen asks each second whether the backend hears of jobs, if it can tell, until ctx ends.
 // The worker polls while it does not.
 func (r *run) checkListen(ctx context.Context) {
-	checker, ok := driver.As[driver.ListenChecker](r.Backend)
+	checker, ok := driver.As[driver.Waiter](r.Backend)
 	if !ok {
 		return
 	}

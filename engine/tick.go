@@ -14,7 +14,7 @@ const tickPoll = 5 * time.Second
 // once, so there is no leader. It fires at the next tick, and asks for changed schedules each
 // tickPoll, and whenever the worker falls asleep: then the backend has just looked.
 func (r *run) tickLoop(ctx context.Context) {
-	runner, ok := driver.As[driver.ScheduleRunner](r.Backend)
+	runner, ok := driver.As[driver.Scheduler](r.Backend)
 	if !ok {
 		return
 	}
@@ -49,7 +49,7 @@ func (r *run) tickLoop(ctx context.Context) {
 }
 
 // fireOnce calls FireSchedules once.
-func fireOnce(ctx context.Context, runner driver.ScheduleRunner) (fired int, next time.Duration, err error) {
+func fireOnce(ctx context.Context, runner driver.Scheduler) (fired int, next time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	return runner.FireSchedules(ctx)

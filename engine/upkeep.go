@@ -123,7 +123,7 @@ func (r *run) outageWithin(d time.Duration) bool {
 
 // pruneLoop prunes about every pruneInterval, in small batches, until ctx ends.
 func (r *run) pruneLoop(ctx context.Context) {
-	pruner, ok := driver.As[driver.Pruner](r.Backend)
+	reclaimer, ok := driver.As[driver.Reclaimer](r.Backend)
 	if !ok {
 		return
 	}
@@ -131,7 +131,7 @@ func (r *run) pruneLoop(ctx context.Context) {
 	for sleep(ctx, jitter(pruneInterval)) {
 		for more := true; more; more = more && sleep(ctx, prunePause) {
 			var err error
-			more, err = pruneOnce(ctx, pruner)
+			more, err = pruneOnce(ctx, reclaimer)
 			if ctx.Err() == nil {
 				log.report(err)
 			}
@@ -140,10 +140,10 @@ func (r *run) pruneLoop(ctx context.Context) {
 }
 
 // pruneOnce calls Prune once. more is true if the pass goes on.
-func pruneOnce(ctx context.Context, pruner driver.Pruner) (more bool, err error) {
+func pruneOnce(ctx context.Context, reclaimer driver.Reclaimer) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
 	defer cancel()
-	_, more, err = pruner.Prune(ctx)
+	_, more, err = reclaimer.Prune(ctx)
 	return more && err == nil, err
 }
 

@@ -73,7 +73,7 @@ func (l *lookout) listen() {
 // checkListen asks each second whether the backend hears of jobs, if it can tell, until ctx ends.
 // Meanwhile the gateway polls, and no client waits to be woken.
 func (l *lookout) checkListen(ctx context.Context) {
-	checker, ok := driver.As[driver.ListenChecker](l.h.queue)
+	checker, ok := driver.As[driver.Waiter](l.h.queue)
 	if !ok {
 		return
 	}

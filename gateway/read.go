@@ -150,13 +150,13 @@ func (q *request) counts() (any, error) {
 
 // backlogs returns the queues with due jobs that wait, of those that the client may use.
 func (q *request) backlogs() (any, error) {
-	backlogger, err := has[driver.Backlogger](q.h.queue, "Backlogger")
+	inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()
-	backlogs, err := backlogger.Backlogs(ctx)
+	backlogs, err := inspector.Backlogs(ctx)
 	backlogs = slices.DeleteFunc(backlogs, func(b driver.Backlog) bool { return !q.access.mayUse(b.Queue) })
 	return wire.BacklogsAnswer{Backlogs: append([]driver.Backlog{}, backlogs...)}, err
 }

@@ -25,7 +25,7 @@ const (
 // Several gateways, and workers beside them, may do so at once.
 func (h *Handler) keepUp() {
 	reclaimer, _ := driver.As[driver.Reclaimer](h.queue)
-	runner, _ := driver.As[driver.ScheduleRunner](h.queue)
+	runner, _ := driver.As[driver.Scheduler](h.queue)
 	reclaim, fire := time.NewTimer(h.options.Reclaim), time.NewTimer(0)
 	reclaiming, firing := failing{what: "reclaim"}, failing{what: "firing schedules"}
 	for {
@@ -46,7 +46,7 @@ func (h *Handler) keepUp() {
 // keepPruned prunes until the gateway is closed, and drops the groups that nobody uses. A prune may
 // take long, and neither expired jobs nor schedules wait for it.
 func (h *Handler) keepPruned() {
-	pruner, _ := driver.As[driver.Pruner](h.queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](h.queue)
 	pruning := failing{what: "prune"}
 	ticker := time.NewTicker(pruneInterval)
 	defer ticker.Stop()
@@ -59,7 +59,7 @@ func (h *Handler) keepPruned() {
 			h.answers.sweep()
 			h.rates.requests.sweep()
 			h.rates.enqueued.sweep()
-			h.report(&pruning, h.prune(pruner))
+			h.report(&pruning, h.prune(reclaimer))
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (h *Handler) reclaimAll(r driver.Reclaimer) (err error) {
 
 // fire enqueues the jobs of schedules whose tick has come. It returns after how long to do so
 // again.
-func (h *Handler) fire(r driver.ScheduleRunner) (again time.Duration, err error) {
+func (h *Handler) fire(r driver.Scheduler) (again time.Duration, err error) {
 	if r == nil {
 		return time.Hour, nil
 	}
@@ -134,7 +134,7 @@ func (h *Handler) fire(r driver.ScheduleRunner) (again time.Duration, err error)
 }
 
 // prune removes ended jobs after their retention, as many as it can in the time of one call.
-func (h *Handler) prune(p driver.Pruner) error {
+func (h *Handler) prune(p driver.Reclaimer) error {
 	if p == nil {
 		return nil
 	}

@@ -108,7 +108,7 @@ type backends interface {
 	driver.Ruler
 	driver.Reclaimer
 	driver.Fleet
-	driver.Deleter
+	driver.Editor
 	driver.Auditor
 }
 

@@ -82,7 +82,7 @@ func (r *Reader) Runs(ctx context.Context, most int, workers ...string) ([]drive
 
 // Backlogs returns the queues that have due jobs.
 func (r *Reader) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
-	return ask(ctx, r, &r.backlogs, driver.Backlogger.Backlogs)
+	return ask(ctx, r, &r.backlogs, driver.Inspector.Backlogs)
 }
 
 // Rules returns the rules of all queues and groups.
@@ -107,7 +107,7 @@ func (r *Reader) Stats(ctx context.Context, filter queue.StatsFilter) ([]queue.S
 
 // RateWaits returns what rates of a queue have left: of groups, and of the queue for "".
 func (r *Reader) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
-	return through(r, func(t driver.RateTeller) ([]driver.RateWait, error) { return t.RateWaits(ctx, name, groups...) })
+	return through(r, func(t driver.Ruler) ([]driver.RateWait, error) { return t.RateWaits(ctx, name, groups...) })
 }
 
 // AuditLog returns a page of the audit log, and where the next one begins.

@@ -57,7 +57,7 @@ func (k Kind[T]) New(v T) *Job {
 }
 
 // Schedule returns a schedule that enqueues such a job, with v as its payload, at the times of
-// spec. It is not set yet: see [driver.Scheduler] and [driver.ScheduleRunner].
+// spec. It is not set yet: see [driver.Scheduler].
 func (k Kind[T]) Schedule(name, spec string, v T) Schedule {
 	return Schedule{Name: name, Spec: spec, Job: k.New(v)}
 }

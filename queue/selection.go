@@ -2,9 +2,9 @@ package queue
 
 import "slices"
 
-// Selection chooses jobs for [driver.Canceller], [driver.Editor], [driver.Redriver] and
-// [driver.Deleter]. A job has to match all fields that are set. At least one besides Status must be
-// set: Status narrows the choice. For all jobs of the database make a call for each queue.
+// Selection chooses jobs for [driver.Canceller] and [driver.Editor]. A job has to match all fields
+// that are set. At least one besides Status must be set: Status narrows the choice. For all jobs of
+// the database make a call for each queue.
 type Selection struct {
 	// IDs are the jobs' IDs, in any order and any number. nil means any ID. An empty slice that is
 	// not nil is an error: a program that has found no job must not act on all jobs.

@@ -97,7 +97,7 @@ func noticeOf(query url.Values) string {
 
 func retryJob(q *request) error {
 	id, err := q.id()
-	if err != nil || q.h.source.redriver == nil {
+	if err != nil || q.h.source.editor == nil {
 		return errNotFound
 	}
 	r, err := q.h.readJob(q.Context(), id) // before the transaction: the pool may have one connection
@@ -108,7 +108,7 @@ func retryJob(q *request) error {
 		if !canRetry(r.Status) {
 			return 0, nil
 		}
-		return q.h.source.redriver.Redrive(ctx, db, queue.Selection{IDs: []int64{id}, Status: r.Status})
+		return q.h.source.editor.Redrive(ctx, db, queue.Selection{IDs: []int64{id}, Status: r.Status})
 	})
 }
 
@@ -144,11 +144,11 @@ func (q *request) actOnJob(name string, f func(context.Context, queue.DB, int64)
 // deleteJob deletes a job. Its page is gone afterwards, so the list says what it came to.
 func deleteJob(q *request) error {
 	id, err := q.id()
-	if err != nil || q.h.source.deleter == nil {
+	if err != nil || q.h.source.editor == nil {
 		return errNotFound
 	}
 	return q.act("jobs.delete", "jobs/"+strconv.FormatInt(id, 10), "jobs", func(ctx context.Context, db queue.DB) (int, error) {
-		return q.h.source.deleter.Delete(ctx, db, queue.Selection{IDs: []int64{id}})
+		return q.h.source.editor.Delete(ctx, db, queue.Selection{IDs: []int64{id}})
 	})
 }
 

@@ -53,9 +53,9 @@ var bulkActions = []bulkAction{
 	{
 		name: "retry", title: "Retry all", button: "Retry",
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
-		isThere:  func(s source) bool { return s.redriver != nil },
+		isThere:  func(s source) bool { return s.editor != nil },
 		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {
-			return s.redriver.Redrive(ctx, db, which)
+			return s.editor.Redrive(ctx, db, which)
 		},
 	},
 	{
@@ -77,9 +77,9 @@ var bulkActions = []bulkAction{
 	{
 		name: "delete", title: "Delete all", button: "Delete", need: Edit,
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld, queue.StatusPending, queue.StatusCompleted},
-		isThere:  func(s source) bool { return s.deleter != nil },
+		isThere:  func(s source) bool { return s.editor != nil },
 		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {
-			return s.deleter.Delete(ctx, db, which)
+			return s.editor.Delete(ctx, db, which)
 		},
 	},
 }

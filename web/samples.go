@@ -73,7 +73,7 @@ func newSamples(h *Handler) *samples {
 	s.failures = newSeveral(func(kind string) *sampled[failures] {
 		return newSampled(h, "errors", func(ctx context.Context) (failures, error) { return h.source.readFailures(ctx, kind) })
 	})
-	if b := h.source.backlogger; b != nil {
+	if b := h.source.inspector; b != nil {
 		s.backlogs = newFact(h, "backlogs", b.Backlogs)
 	}
 	if r := h.source.ruler; r != nil {

@@ -138,15 +138,12 @@ func (h *Handler) call(ctx context.Context, timeout time.Duration, f func(contex
 // source is the backend, as the capabilities that it has; nil for those that it has not.
 type source struct {
 	inspector    driver.Inspector
-	backlogger   driver.Backlogger
 	ruler        driver.Ruler
 	pauser       driver.Pauser
 	scheduler    driver.Scheduler
 	canceller    driver.Canceller
-	redriver     driver.Redriver
 	editor       driver.Editor
 	results      driver.ResultKeeper
-	deleter      driver.Deleter
 	fleet        driver.Fleet
 	auditor      driver.Auditor
 	statistician driver.Statistician
@@ -157,15 +154,12 @@ type source struct {
 
 func sourceOf(q queue.Enqueuer) (s source) {
 	s.inspector, _ = driver.As[driver.Inspector](q)
-	s.backlogger, _ = driver.As[driver.Backlogger](q)
 	s.ruler, _ = driver.As[driver.Ruler](q)
 	s.pauser, _ = driver.As[driver.Pauser](q)
 	s.scheduler, _ = driver.As[driver.Scheduler](q)
 	s.canceller, _ = driver.As[driver.Canceller](q)
-	s.redriver, _ = driver.As[driver.Redriver](q)
 	s.editor, _ = driver.As[driver.Editor](q)
 	s.results, _ = driver.As[driver.ResultKeeper](q)
-	s.deleter, _ = driver.As[driver.Deleter](q)
 	s.fleet, _ = driver.As[driver.Fleet](q)
 	s.auditor, _ = driver.As[driver.Auditor](q)
 	s.statistician, _ = driver.As[driver.Statistician](q)

@@ -10,15 +10,15 @@ import (
 )
 
 var backlogCases = []testCase{
-	{"no jobs", hasBacklogger, testBacklogNone},
-	{"the age of a job that is due", hasBacklogger, testBacklogAge},
-	{"a job counts from when it is due", hasBacklogger, testBacklogDelayed},
-	{"only what is pending and due", hasBacklogger, testBacklogOnlyDue},
-	{"a released job", hasBacklogger, testBacklogReleased},
-	{"the oldest of any priority", hasBacklogger, testBacklogOldest},
-	{"queues in the order of their names", hasBacklogger, testBacklogQueues},
-	{"beside an open transaction", hasBacklogger | hasTx, testBacklogBeside},
-	{"with a cancelled context", hasBacklogger, testBacklogCancelled},
+	{"no jobs", hasInspector, testBacklogNone},
+	{"the age of a job that is due", hasInspector, testBacklogAge},
+	{"a job counts from when it is due", hasInspector, testBacklogDelayed},
+	{"only what is pending and due", hasInspector, testBacklogOnlyDue},
+	{"a released job", hasInspector, testBacklogReleased},
+	{"the oldest of any priority", hasInspector, testBacklogOldest},
+	{"queues in the order of their names", hasInspector, testBacklogQueues},
+	{"beside an open transaction", hasInspector | hasTx, testBacklogBeside},
+	{"with a cancelled context", hasInspector, testBacklogCancelled},
 }
 
 // waiting is a queue whose oldest job became due between two moments.
@@ -40,9 +40,9 @@ func enqueueWaiting(t *testing.T, h Harness, j *queue.Job) waiting {
 func wantBacklogs(t *testing.T, h Harness, when string, want ...waiting) (got []driver.Backlog) {
 	t.Helper()
 	const tick = time.Millisecond // the backend's clock may be coarser than ours
-	backlogger, _ := driver.As[driver.Backlogger](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	asked := time.Now()
-	got, err := backlogger.Backlogs(t.Context())
+	got, err := inspector.Backlogs(t.Context())
 	answered := time.Now()
 	if err != nil {
 		t.Fatalf("Backlogs %s: %v", when, err)
@@ -76,9 +76,9 @@ func testBacklogDelayed(t *testing.T, h Harness) {
 	j := newJob()
 	j.Delay = 30 * time.Millisecond
 	due := enqueueWaiting(t, h, j)
-	backlogger, _ := driver.As[driver.Backlogger](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	poll(t, "a job to be due", func() bool {
-		got, err := backlogger.Backlogs(t.Context())
+		got, err := inspector.Backlogs(t.Context())
 		if err != nil {
 			t.Fatalf("Backlogs: %v", err)
 		}
@@ -149,7 +149,7 @@ func testBacklogQueues(t *testing.T, h Harness) {
 }
 
 func testBacklogBeside(t *testing.T, h Harness) {
-	backlogger, _ := driver.As[driver.Backlogger](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	tx := begin(t, h)
 	due := waiting{queue: "q", before: time.Now()}
 	enqueueIn(t, h, tx, newJob())
@@ -157,7 +157,7 @@ func testBacklogBeside(t *testing.T, h Harness) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	got, err := backlogger.Backlogs(ctx)
+	got, err := inspector.Backlogs(ctx)
 	if err != nil && ctx.Err() == nil { // one that has to wait for the transaction sees none either
 		t.Fatalf("Backlogs beside an open transaction: %v", err)
 	}
@@ -169,8 +169,8 @@ func testBacklogBeside(t *testing.T, h Harness) {
 }
 
 func testBacklogCancelled(t *testing.T, h Harness) {
-	backlogger, _ := driver.As[driver.Backlogger](h.Queue)
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
 	enqueue(t, h, newJob())
-	_, err := backlogger.Backlogs(cancelled(t))
+	_, err := inspector.Backlogs(cancelled(t))
 	wantCanceled(t, "Backlogs", err)
 }

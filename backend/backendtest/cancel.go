@@ -16,8 +16,8 @@ var cancelCases = []testCase{
 	{"before enqueueing or settling in a transaction", hasTx, testCancelledInTx},
 	{"before waiting", hasWakeUps, testCancelledSleep},
 	{"before looking", hasInspector, testCancelledLook},
-	{"before redriving", hasRedriver, testCancelledRedrive},
-	{"before pruning", hasPruner, testCancelledPrune},
+	{"before redriving", hasEditor, testCancelledRedrive},
+	{"before pruning", hasReclaimer, testCancelledPrune},
 	{"before reclaiming", hasReclaimer, testCancelledReclaim},
 	{"before claiming in a transaction", hasTxClaimer, testCancelledClaimTx},
 	{"while enqueueing", isFull, testCancelEnqueue},
@@ -97,10 +97,10 @@ func testCancelledLook(t *testing.T, h Harness) {
 }
 
 func testCancelledRedrive(t *testing.T, h Harness) {
-	redriver, _ := driver.As[driver.Redriver](h.Queue)
+	editor, _ := driver.As[driver.Editor](h.Queue)
 	enqueue(t, h, newJob())
 	settle(t, h, queue.Outcome{Job: claimOne(t, h), Action: queue.Dead})
-	n, err := redriver.Redrive(cancelled(t), nil, queue.Selection{Queue: "q"})
+	n, err := editor.Redrive(cancelled(t), nil, queue.Selection{Queue: "q"})
 	wantCanceled(t, "Redrive", err)
 	if n != 0 {
 		t.Errorf("Redrive with a cancelled context: got %d, want 0", n)
@@ -109,8 +109,8 @@ func testCancelledRedrive(t *testing.T, h Harness) {
 }
 
 func testCancelledPrune(t *testing.T, h Harness) {
-	pruner, _ := driver.As[driver.Pruner](h.Queue)
-	_, _, err := pruner.Prune(cancelled(t))
+	reclaimer, _ := driver.As[driver.Reclaimer](h.Queue)
+	_, _, err := reclaimer.Prune(cancelled(t))
 	wantCanceled(t, "Prune", err)
 }
 

@@ -13,21 +13,21 @@ import (
 )
 
 var deleteCases = []testCase{
-	{"each status", hasDeleter | hasCanceller, testDeleteStatuses},
-	{"a held job", hasDeleter | holds, testDeleteHeld},
-	{"never what runs", hasDeleter, testDeleteRunning},
-	{"by each field", hasDeleter, deleting.testFields},
-	{"a key is free", hasDeleter, testDeleteKey},
-	{"the next job of a group", hasDeleter, testDeleteOrdered},
-	{"the next job of a group, awaited", hasDeleter | hasWakeUps, testDeleteWakes},
-	{"a limited queue", hasDeleter | hasRuler | isInOrder, testDeleteLimited},
-	{"results", hasDeleter | hasResults, testDeleteResults},
-	{"in a transaction", hasDeleter | hasTx, testDeleteInTx},
-	{"what another transaction has claimed", hasDeleter | hasTxClaimer, deleting.testBesideClaimTx},
-	{"what the transaction has claimed", hasDeleter | hasTxClaimer, testDeleteOwnClaimTx},
-	{"beside claims", hasDeleter, testDeleteBesideClaims},
-	{"2,500 jobs", hasDeleter, testDeleteMany},
-	{"a bad filter", hasDeleter, deleting.testBad},
+	{"each status", hasEditor | hasCanceller, testDeleteStatuses},
+	{"a held job", hasEditor | holds, testDeleteHeld},
+	{"never what runs", hasEditor, testDeleteRunning},
+	{"by each field", hasEditor, deleting.testFields},
+	{"a key is free", hasEditor, testDeleteKey},
+	{"the next job of a group", hasEditor, testDeleteOrdered},
+	{"the next job of a group, awaited", hasEditor | hasWakeUps, testDeleteWakes},
+	{"a limited queue", hasEditor | hasRuler | isInOrder, testDeleteLimited},
+	{"results", hasEditor | hasResults, testDeleteResults},
+	{"in a transaction", hasEditor | hasTx, testDeleteInTx},
+	{"what another transaction has claimed", hasEditor | hasTxClaimer, deleting.testBesideClaimTx},
+	{"what the transaction has claimed", hasEditor | hasTxClaimer, testDeleteOwnClaimTx},
+	{"beside claims", hasEditor, testDeleteBesideClaims},
+	{"2,500 jobs", hasEditor, testDeleteMany},
+	{"a bad filter", hasEditor, deleting.testBad},
 }
 
 // deleteJobs deletes and checks how many jobs there were.
@@ -243,7 +243,7 @@ func testDeleteOwnClaimTx(t *testing.T, h Harness) {
 // testDeleteBesideClaims: whatever claims do meanwhile, each job is either deleted or held by the
 // worker that has claimed it, and Delete misses none that waits.
 func testDeleteBesideClaims(t *testing.T, h Harness) {
-	deleter, _ := driver.As[driver.Deleter](h.Queue)
+	editor, _ := driver.As[driver.Editor](h.Queue)
 	jobs := newJobs(400, nil)
 	enqueue(t, h, jobs...)
 	var held [4][]*queue.Job
@@ -262,7 +262,7 @@ func testDeleteBesideClaims(t *testing.T, h Harness) {
 			}
 		})
 	}
-	n, err := deleter.Delete(t.Context(), nil, queue.Selection{Queue: "q"})
+	n, err := editor.Delete(t.Context(), nil, queue.Selection{Queue: "q"})
 	wg.Wait()
 	if err != nil {
 		t.Fatalf("Delete beside claims: %v", err)

@@ -20,8 +20,8 @@ var editCases = []testCase{
 	{"2,500 jobs", hasEditor, testEditMany},
 	{"a bad change", hasEditor, testEditBad},
 	{"wakes", hasEditor | hasWakeUps, testEditWakes},
-	{"redrive in a transaction", hasRedriver | hasTx, testRedriveInTx},
-	{"redrive what was cancelled", hasRedriver | hasCanceller, testRedriveCancelled},
+	{"redrive in a transaction", hasEditor | hasTx, testRedriveInTx},
+	{"redrive what was cancelled", hasEditor | hasCanceller, testRedriveCancelled},
 	{"cancel a held job", hasCanceller | holds, testCancelHeld},
 }
 
@@ -204,10 +204,10 @@ func testEditInTx(t *testing.T, h Harness) {
 func testRedriveInTx(t *testing.T, h Harness) {
 	j := newJob()
 	kill(t, h, j)
-	redriver, _ := driver.As[driver.Redriver](h.Queue)
+	editor, _ := driver.As[driver.Editor](h.Queue)
 	for _, end := range []func(*testing.T, Tx){rollback, commit} {
 		tx := begin(t, h)
-		if n, err := redriver.Redrive(t.Context(), tx, queue.Selection{Queue: "q"}); n != 1 || err != nil {
+		if n, err := editor.Redrive(t.Context(), tx, queue.Selection{Queue: "q"}); n != 1 || err != nil {
 			t.Fatalf("Redrive in a transaction: got %d, error %v; want 1", n, err)
 		}
 		claimNoneOf(t, h, tx)

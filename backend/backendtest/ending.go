@@ -33,8 +33,8 @@ var cancelling = ending{
 var deleting = ending{
 	name: "Delete",
 	method: func(h Harness) func(context.Context, queue.DB, queue.Selection) (int, error) {
-		deleter, _ := driver.As[driver.Deleter](h.Queue)
-		return deleter.Delete
+		editor, _ := driver.As[driver.Editor](h.Queue)
+		return editor.Delete
 	},
 	accepted: queue.StatusCompleted, refused: queue.StatusRunning,
 }

@@ -25,7 +25,7 @@ var fleetCases = []testCase{
 	{"bad reports", hasFleet, testReportBad},
 	{"reports at once", hasFleet, testReportsAtOnce},
 	{"several reports at once", hasFleet, testReportSeveralAtOnce},
-	{"vanished workers", hasFleet | canRewind | hasPruner, testVanished},
+	{"vanished workers", hasFleet | canRewind | hasReclaimer, testVanished},
 	{"runs of workers", hasFleet, testRuns},
 	{"bad runs", hasFleet, testRunsBad},
 	{"a worker", hasFleet | isFull, testFleetWorker},

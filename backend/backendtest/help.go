@@ -269,10 +269,10 @@ func claimSoon(t *testing.T, h Harness, req queue.ClaimRequest, n int) (jobs []*
 // prune calls Prune until it has looked at all that there is.
 func prune(t *testing.T, h Harness) {
 	t.Helper()
-	pruner, _ := driver.As[driver.Pruner](h.Queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](h.Queue)
 	for more := true; more; {
 		var err error
-		if _, more, err = pruner.Prune(t.Context()); err != nil {
+		if _, more, err = reclaimer.Prune(t.Context()); err != nil {
 			t.Fatalf("Prune: %v", err)
 		}
 	}

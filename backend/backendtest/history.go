@@ -19,7 +19,7 @@ var historyCases = []testCase{
 	{"keeps the last ten", hasInspector, testHistoryIsBounded},
 	{"text is cut", hasInspector, testHistoryText},
 	{"of a crash", hasInspector | hasReclaimer, testHistoryOfCrash},
-	{"through a redrive", hasInspector | hasRedriver, testHistoryOfRedrive},
+	{"through a redrive", hasInspector | hasEditor, testHistoryOfRedrive},
 	{"in a transaction", hasInspector | hasTx, testHistoryInTx},
 	{"of a job of ClaimTx", hasInspector | hasTxClaimer, testHistoryOfClaimTx},
 	{"is left out of lists", hasInspector, testHistoryInLists},

@@ -14,15 +14,15 @@ import (
 
 // holdCases are of ordered jobs under the rule queue.HoldDead.
 var holdCases = []testCase{
-	{"a job that fails its last attempt", hasRuler | hasRedriver, testHoldFailed},
+	{"a job that fails its last attempt", hasRuler | hasEditor, testHoldFailed},
 	{"a discarded job", hasRuler | hasCanceller, testHoldDiscarded},
 	{"a crash in the last attempt", hasRuler | hasReclaimer | hasEditor, testHoldCrashed},
 	{"other jobs are dead", hasRuler | hasReclaimer, testHoldOthers},
 	{"run now, and held again", hasRuler | hasEditor, testHoldRunNow},
-	{"redrive by group", hasRuler | hasRedriver, testHoldRedrive},
-	{"its key", hasRuler | hasRedriver | isInOrder, testHoldKey},
+	{"redrive by group", hasRuler | hasEditor, testHoldRedrive},
+	{"its key", hasRuler | hasEditor | isInOrder, testHoldKey},
 	{"a job that is to be cancelled", hasRuler | hasCanceller | hasReclaimer, testHoldCancelled},
-	{"a rule that changes meanwhile", hasRuler | hasRedriver, testHoldChanged},
+	{"a rule that changes meanwhile", hasRuler | hasEditor, testHoldChanged},
 	{"settled in a transaction", hasRuler | hasTx, testHoldInTx},
 	{"a rule with only OnDead limits nothing", hasRuler | isInOrder, testHoldUnlimited},
 	{"a transaction claims beside it", hasRuler | hasTxClaimer, testHoldClaimTx},

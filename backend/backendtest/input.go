@@ -21,7 +21,7 @@ var inputCases = []testCase{
 	{"far times", anything, testFarTimes},
 	{"bad leases", anything, testBadLeases},
 	{"bad outcomes", anything, testBadOutcomes},
-	{"bad redrive", hasRedriver, testBadRedrive},
+	{"bad redrive", hasEditor, testBadRedrive},
 	{"bad filter", hasInspector, testBadFilter},
 	{"bad claim in a transaction", hasTxClaimer, testBadClaimTx},
 	{"bad job in a transaction", hasTx, testBadJobInTx},
@@ -299,16 +299,16 @@ func testBadOutcomes(t *testing.T, h Harness) {
 }
 
 func testBadRedrive(t *testing.T, h Harness) {
-	redriver, _ := driver.As[driver.Redriver](h.Queue)
-	n, err := redriver.Redrive(t.Context(), nil, queue.Selection{})
+	editor, _ := driver.As[driver.Editor](h.Queue)
+	n, err := editor.Redrive(t.Context(), nil, queue.Selection{})
 	wantInvalid(t, "Redrive of nothing in particular", err, "Selection")
 	if n != 0 {
 		t.Errorf("Redrive of nothing in particular: got %d, want 0", n)
 	}
 	for _, text := range []string{"a\x00", "\xff"} {
-		_, err := redriver.Redrive(t.Context(), nil, queue.Selection{Queue: text})
+		_, err := editor.Redrive(t.Context(), nil, queue.Selection{Queue: text})
 		wantInvalid(t, fmt.Sprintf("Redrive of queue %q", text), err, "Queue")
-		_, err = redriver.Redrive(t.Context(), nil, queue.Selection{Kind: text})
+		_, err = editor.Redrive(t.Context(), nil, queue.Selection{Kind: text})
 		wantInvalid(t, fmt.Sprintf("Redrive of kind %q", text), err, "Kind")
 	}
 }

@@ -21,7 +21,7 @@ var inspectCases = []testCase{
 	{"filters", hasInspector | isInOrder, testFilters},
 	{"expired leases", hasInspector | hasReclaimer, testExpired},
 	{"pages", hasInspector, testPages},
-	{"pruning leaves what is young", hasPruner, testPruneYoung},
+	{"pruning leaves what is young", hasReclaimer, testPruneYoung},
 	{"bare", hasInspector, testBare},
 	{"check", hasChecker, testCheck},
 }
@@ -274,13 +274,13 @@ func testPages(t *testing.T, h Harness) {
 // live ones. The SQL backends of this module are opened with the longest Retention there is, with
 // which a sum may overflow.
 func testPruneYoung(t *testing.T, h Harness) {
-	pruner, _ := driver.As[driver.Pruner](h.Queue)
+	reclaimer, _ := driver.As[driver.Reclaimer](h.Queue)
 	enqueue(t, h, newJobs(4, nil)...)
 	held := claimAll(t, h, 4)
 	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Dead}, queue.Outcome{Job: held[1], Action: queue.Done},
 		queue.Outcome{Job: held[2], Action: queue.Release})
 	poll(t, "Prune to have looked at every slice", func() bool {
-		removed, more, err := pruner.Prune(t.Context())
+		removed, more, err := reclaimer.Prune(t.Context())
 		if err != nil || removed != 0 {
 			t.Fatalf("Prune of young jobs: removed %d, error %v; want neither", removed, err)
 		}

@@ -19,10 +19,10 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	if m.h.Begin != nil {
 		actions["transaction"] = m.transaction
 	}
-	if can[driver.Redriver](m.h) {
+	if can[driver.Editor](m.h) {
 		actions["redrive"] = m.redrive
 	}
-	if can[driver.Deleter](m.h) {
+	if can[driver.Editor](m.h) {
 		actions["delete"] = func(rt *rapid.T) { m.remove(rt, nil) }
 	}
 	if can[driver.Reclaimer](m.h) {
@@ -41,7 +41,7 @@ func (m *model) transaction(rt *rapid.T) {
 	before := m.state
 	m.state = before.clone()
 	operations := []func(*rapid.T, queue.DB){m.enqueue, m.settle}
-	if can[driver.Deleter](m.h) {
+	if can[driver.Editor](m.h) {
 		operations = append(operations, m.remove)
 	}
 	for range rapid.IntRange(1, 3).Draw(rt, "operations") {

@@ -15,7 +15,7 @@ import (
 // redrive redrives one job, or the dead jobs of a queue or kind. Of dead jobs with one key the
 // backend chooses one, so the model looks which one it has chosen.
 func (m *model) redrive(rt *rapid.T) {
-	redriver, _ := driver.As[driver.Redriver](m.h.Queue)
+	editor, _ := driver.As[driver.Editor](m.h.Queue)
 	var dead []*modelJob
 	for _, j := range m.jobs {
 		if j.Status == queue.StatusDead {
@@ -33,7 +33,7 @@ func (m *model) redrive(rt *rapid.T) {
 		which = queue.Selection{Queue: one.Queue, Kind: rapid.SampledFrom([]string{"", "k"}).Draw(rt, "kind")}
 	}
 	want := m.redrivable(dead, which)
-	n, err := redriver.Redrive(m.ctx, nil, which)
+	n, err := editor.Redrive(m.ctx, nil, which)
 	if err != nil || n != len(want) {
 		rt.Fatalf("Redrive(%+v): got %d, error %v; want %d", which, n, err, len(want))
 	}
@@ -74,7 +74,7 @@ func (m *model) redrivable(dead []*modelJob, which queue.Selection) map[string]i
 
 // remove deletes one job, which may run, or the pending or dead jobs of a queue and kind.
 func (m *model) remove(rt *rapid.T, db queue.DB) {
-	deleter, _ := driver.As[driver.Deleter](m.h.Queue)
+	editor, _ := driver.As[driver.Editor](m.h.Queue)
 	all := slices.SortedFunc(maps.Values(m.jobs), func(a, b *modelJob) int { return cmp.Compare(a.ID, b.ID) })
 	all = slices.DeleteFunc(all, func(j *modelJob) bool { return j.Status == queue.StatusCompleted }) // it may not be kept
 	if len(all) == 0 {
@@ -95,7 +95,7 @@ func (m *model) remove(rt *rapid.T, db queue.DB) {
 			want++
 		}
 	}
-	n, err := deleter.Delete(m.ctx, db, which)
+	n, err := editor.Delete(m.ctx, db, which)
 	if err != nil || n != want {
 		rt.Fatalf("Delete(%+v): got %d, error %v; want %d", which, n, err, want)
 	}

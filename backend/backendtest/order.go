@@ -24,7 +24,7 @@ var orderCases = []testCase{
 	{"a late commit of a lower ID", hasTx, testOrderLateCommit},
 	{"rollback of an enqueue", hasTx, testOrderRollback},
 	{"a job that a transaction settles", hasTx, testOrderSettledInTx},
-	{"a redrive while a later job runs", hasRedriver, testOrderRedrive},
+	{"a redrive while a later job runs", hasEditor, testOrderRedrive},
 	{"a claim in a transaction passes over them", hasTxClaimer, testOrderClaimTx},
 	{"keys", isInOrder, testOrderKeys},
 	{"an edit of the first job", hasEditor, testOrderEdit},

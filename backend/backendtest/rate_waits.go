@@ -11,8 +11,8 @@ import (
 // rateWaits returns what the rates of queue q have left, by their groups.
 func rateWaits(t *testing.T, h Harness, groups ...string) map[string]driver.RateWait {
 	t.Helper()
-	teller, _ := driver.As[driver.RateTeller](h.Queue)
-	list, err := teller.RateWaits(t.Context(), "q", groups...)
+	ruler, _ := driver.As[driver.Ruler](h.Queue)
+	list, err := ruler.RateWaits(t.Context(), "q", groups...)
 	if err != nil {
 		t.Fatalf("RateWaits: %v", err)
 	}

@@ -34,11 +34,11 @@ var ratesCases = []testCase{
 	{"throttled in a transaction", hasRuler | hasTx | isInOrder, testThrottledInTx},
 	{"throttled by the holder alone", hasRuler | isInOrder, testThrottledByHolder},
 	{"throttled by a handler", hasRuler | hasWakeUps | isInOrder, testThrottledHandler},
-	{"told", hasRuler | hasRateTeller | isInOrder, testRateWaits},
-	{"told after a throttle", hasRuler | hasRateTeller | isInOrder, testThrottledWaits},
-	{"pruned", hasRuler | hasPruner | isInOrder, testRatesPruned},
-	{"pruned after a throttle", hasRuler | hasPruner | isInOrder, testThrottledPruned},
-	{"pruned after a lower rate", hasRuler | hasPruner | isInOrder, testLowerRatePruned},
+	{"told", hasRuler | isInOrder, testRateWaits},
+	{"told after a throttle", hasRuler | isInOrder, testThrottledWaits},
+	{"pruned", hasRuler | hasReclaimer | isInOrder, testRatesPruned},
+	{"pruned after a throttle", hasRuler | hasReclaimer | isInOrder, testThrottledPruned},
+	{"pruned after a lower rate", hasRuler | hasReclaimer | isInOrder, testLowerRatePruned},
 }
 
 // aBurst returns a rate whose tokens come so slowly that a case sees no more than the burst.

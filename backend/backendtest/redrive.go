@@ -9,12 +9,12 @@ import (
 )
 
 var redriveCases = []testCase{
-	{"one job", hasRedriver, testRedriveOne},
-	{"only the dead", hasRedriver, testRedriveOnlyDead},
-	{"by queue and kind", hasRedriver, testRedriveMany},
-	{"whose key is taken", hasRedriver, testRedriveKeyTaken},
-	{"two dead of one key", hasRedriver, testRedriveSameKey},
-	{"1,500 at once", hasRedriver, testRedriveAll},
+	{"one job", hasEditor, testRedriveOne},
+	{"only the dead", hasEditor, testRedriveOnlyDead},
+	{"by queue and kind", hasEditor, testRedriveMany},
+	{"whose key is taken", hasEditor, testRedriveKeyTaken},
+	{"two dead of one key", hasEditor, testRedriveSameKey},
+	{"1,500 at once", hasEditor, testRedriveAll},
 }
 
 // kill enqueues jobs and makes them dead.
@@ -33,8 +33,8 @@ func kill(t *testing.T, h Harness, jobs ...*queue.Job) {
 // redrive redrives and checks how many jobs were redriven.
 func redrive(t *testing.T, h Harness, which queue.Selection, want int) {
 	t.Helper()
-	redriver, _ := driver.As[driver.Redriver](h.Queue)
-	n, err := redriver.Redrive(t.Context(), nil, which)
+	editor, _ := driver.As[driver.Editor](h.Queue)
+	n, err := editor.Redrive(t.Context(), nil, which)
 	if err != nil || n != want {
 		t.Fatalf("Redrive(%+v): got %d, error %v; want %d", which, n, err, want)
 	}

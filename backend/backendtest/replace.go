@@ -18,7 +18,7 @@ var replaceCases = []testCase{
 	{"a running job", anything, testReplaceRunning},
 	{"a running job that does not end", anything, testReplaceUnended},
 	{"a job that has ended", anything, testReplaceEnded},
-	{"a dead job without its key", hasRedriver, testReplaceRedriven},
+	{"a dead job without its key", hasEditor, testReplaceRedriven},
 	{"within one batch", anything, testReplaceInBatch},
 	{"within one batch, beside a running job", anything, testReplaceInBatchRunning},
 	{"10,000 keys of 500 bytes", isFull, testReplaceMany},
@@ -173,8 +173,8 @@ func testReplaceRedriven(t *testing.T, h Harness) {
 	held := claimOne(t, h)
 	enqueue(t, h, second)
 	settle(t, h, queue.Outcome{Job: held, Action: queue.Dead})
-	redriver, _ := driver.As[driver.Redriver](h.Queue)
-	if n, err := redriver.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{first.ID}}); n != 1 || err != nil {
+	editor, _ := driver.As[driver.Editor](h.Queue)
+	if n, err := editor.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{first.ID}}); n != 1 || err != nil {
 		t.Fatalf("Redrive: %d jobs, error %v; want 1", n, err)
 	}
 	wantSameIDs(t, "claim", claimAll(t, h, 2), []*queue.Job{first, second})

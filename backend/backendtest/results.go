@@ -22,7 +22,7 @@ var resultsCases = []testCase{
 	{"output of a lost job", hasResults, testOutputOfLost},
 	{"output in a transaction", hasResults | hasTx, testOutputInTx},
 	{"output of a job of ClaimTx", hasResults | hasTxClaimer, testOutputOfClaimTx},
-	{"output of a second life", hasResults | hasRedriver, testOutputAgain},
+	{"output of a second life", hasResults | hasEditor, testOutputAgain},
 	{"progress", hasResults, testProgress},
 	{"bad progress", hasResults, testBadProgress},
 	{"a worker and a caller who awaits", hasResults, testAwait},

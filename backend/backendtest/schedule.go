@@ -40,8 +40,8 @@ func scheduler(h Harness) driver.Scheduler {
 	return s
 }
 
-func runner(h Harness) driver.ScheduleRunner {
-	r, _ := driver.As[driver.ScheduleRunner](h.Queue)
+func runner(h Harness) driver.Scheduler {
+	r, _ := driver.As[driver.Scheduler](h.Queue)
 	return r
 }
 

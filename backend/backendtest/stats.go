@@ -26,7 +26,7 @@ var statsCases = []testCase{
 	{"at once", hasStats, testStatsAtOnce},
 	{"bad ones", hasStats, testStatsBad},
 	{"bad filters", hasStats, testStatsBadFilter},
-	{"old ones are pruned", hasStats | canRewind | hasPruner, testStatsPruned},
+	{"old ones are pruned", hasStats | canRewind | hasReclaimer, testStatsPruned},
 	{"of a worker", hasStats | hasInspector, testStatsWorker},
 }
 

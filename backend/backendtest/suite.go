@@ -72,15 +72,11 @@ const (
 	hasWakeUps
 	hasInspector
 	hasChecker
-	hasBacklogger
-	hasRedriver
 	hasCanceller
 	hasEditor
-	hasDeleter
 	hasAuditor
 	hasPauser
 	holds // the harness can hold a job
-	hasPruner
 	hasReclaimer
 	hasReassigner
 	hasDeathTeller
@@ -88,7 +84,6 @@ const (
 	hasTxBeginner
 	hasResults
 	hasRuler
-	hasRateTeller
 	hasSchedules
 	hasFleet
 	hasStats
@@ -104,9 +99,9 @@ var capabilityNames = []struct {
 	capability capability
 	name       string
 }{
-	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"}, {hasBacklogger, "Backlogger"},
-	{hasRedriver, "Redriver"}, {hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasDeleter, "Deleter"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasPruner, "Pruner"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasDeathTeller, "DeathTeller"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasRateTeller, "RateTeller"}, {hasSchedules, "Scheduler and ScheduleRunner"}, {isPolling, "Polls"}, {isFull, "a full run"}, {isInOrder, "queues in one partition"},
+	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"},
+	{hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasDeathTeller, "DeathTeller"}, {hasTxClaimer, "TxClaimer"},
+	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler"}, {isPolling, "Polls"}, {isFull, "a full run"}, {isInOrder, "queues in one partition"},
 	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {hasReceiver, "Receiver"}, {canRewind, "Rewind"},
 }
 
@@ -124,15 +119,11 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(!h.Spread, isInOrder)
 	add(can[driver.Inspector](h), hasInspector)
 	add(can[driver.Checker](h), hasChecker)
-	add(can[driver.Backlogger](h), hasBacklogger)
-	add(can[driver.Redriver](h), hasRedriver)
 	add(can[driver.Canceller](h), hasCanceller)
 	add(can[driver.Editor](h), hasEditor)
-	add(can[driver.Deleter](h), hasDeleter)
 	add(can[driver.Auditor](h), hasAuditor)
 	add(can[driver.Pauser](h), hasPauser)
 	add(h.Hold != nil, holds)
-	add(can[driver.Pruner](h), hasPruner)
 	add(can[driver.Reclaimer](h), hasReclaimer)
 	add(can[driver.DeathTeller](h), hasDeathTeller)
 	add(can[driver.Reassigner](h), hasReassigner)
@@ -140,8 +131,7 @@ func capabilitiesOf(h Harness) (p capability) {
 	add(can[driver.TxBeginner](h), hasTxBeginner)
 	add(can[driver.ResultKeeper](h), hasResults)
 	add(can[driver.Ruler](h), hasRuler)
-	add(can[driver.RateTeller](h), hasRateTeller)
-	add(can[driver.Scheduler](h) && can[driver.ScheduleRunner](h) && h.Rewind != nil, hasSchedules)
+	add(can[driver.Scheduler](h) && h.Rewind != nil, hasSchedules)
 	add(can[driver.Fleet](h), hasFleet)
 	add(can[driver.Statistician](h), hasStats)
 	add(can[driver.Receiver](h), hasReceiver)

@@ -19,7 +19,7 @@ var timesCases = []testCase{
 	{"running for nonsense", hasInspector, testRunningForNonsense},
 	{"created and finished between", hasInspector | isInOrder, testBetween},
 	{"between nonsense", hasInspector, testBetweenNonsense},
-	{"of redrives", hasInspector | hasRedriver, testTimesOfRedrives},
+	{"of redrives", hasInspector | hasEditor, testTimesOfRedrives},
 }
 
 // wantTimes checks which times a record has.

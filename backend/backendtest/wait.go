@@ -24,13 +24,13 @@ var waitCases = []testCase{
 	{"enqueue wakes within 50 ms", hasWakeUps, testWakeUp},
 	{"commit wakes within 50 ms", hasWakeUps | hasTx, testWakeUpByCommit},
 	{"commit wakes a worker that fell asleep before", hasWakeUps | hasTx, testWakeUpByLateCommit},
-	{"redrive wakes", hasWakeUps | hasRedriver, testWakeUpByRedrive},
+	{"redrive wakes", hasWakeUps | hasEditor, testWakeUpByRedrive},
 	{"retry and release wake", hasWakeUps, testWakeUpBySettle},
 	{"the commit of a release wakes", hasWakeUps | hasTx, testWakeUpBySettleIn},
 	{"replace wakes", hasWakeUps, testReplaceWakes},
 	{"receive wakes within 50 ms", hasWakeUps | hasReceiver, testReceiveWakes},
 	{"reclaim wakes", hasWakeUps | hasReclaimer, testWakeUpByReclaim},
-	{"every job starts when it is due", hasWakeUps | hasRedriver | hasReclaimer, testStartsWhenDue},
+	{"every job starts when it is due", hasWakeUps | hasEditor | hasReclaimer, testStartsWhenDue},
 	{"every sleeper is woken", hasWakeUps, testWakeAll},
 	{"a queue of several", hasWakeUps, testWakeUpOfSeveral},
 	{"Listen ends with its context", hasWakeUps, testListenEnds},
@@ -181,7 +181,7 @@ func testWakeUpByLateCommit(t *testing.T, h Harness) {
 }
 
 func testWakeUpByRedrive(t *testing.T, h Harness) {
-	redriver, _ := driver.As[driver.Redriver](h.Queue)
+	editor, _ := driver.As[driver.Editor](h.Queue)
 	enqueue(t, h, newJobs(1000, nil)...)
 	dead := claimAll(t, h, 1000)
 	settle(t, h, outcomes(queue.Dead, dead...)...)
@@ -191,7 +191,7 @@ func testWakeUpByRedrive(t *testing.T, h Harness) {
 		}
 		which := queue.Selection{IDs: []int64{dead[0].ID}}
 		dead = dead[1:]
-		if n, err := redriver.Redrive(t.Context(), nil, which); err != nil || n != 1 {
+		if n, err := editor.Redrive(t.Context(), nil, which); err != nil || n != 1 {
 			t.Fatalf("Redrive: %d, %v; want 1", n, err)
 		}
 	}

@@ -149,8 +149,8 @@ func reclaimOne(t *testing.T, h Harness) {
 
 func redriveOne(t *testing.T, h Harness, id int64) {
 	t.Helper()
-	redriver, _ := driver.As[driver.Redriver](h.Queue)
-	if n, err := redriver.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{id}}); err != nil || n != 1 {
+	editor, _ := driver.As[driver.Editor](h.Queue)
+	if n, err := editor.Redrive(t.Context(), nil, queue.Selection{IDs: []int64{id}}); err != nil || n != 1 {
 		t.Fatalf("Redrive of a dead job: got %d, error %v", n, err)
 	}
 }

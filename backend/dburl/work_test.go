@@ -151,13 +151,13 @@ func end(t *testing.T, d *dburl.Database, actions ...queue.OutcomeAction) {
 
 // prune prunes until there is nothing more to look at.
 func prune(ctx context.Context, d *dburl.Database) error {
-	pruner, ok := driver.As[driver.Pruner](d.Queue)
+	reclaimer, ok := driver.As[driver.Reclaimer](d.Queue)
 	if !ok {
 		return fmt.Errorf("%T is no Pruner", d.Queue)
 	}
 	for more := true; more; {
 		var err error
-		if _, more, err = pruner.Prune(ctx); err != nil {
+		if _, more, err = reclaimer.Prune(ctx); err != nil {
 			return err
 		}
 	}

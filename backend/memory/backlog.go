@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// Backlogs implements [driver.Backlogger]. A job that an open transaction has claimed or is about
+// Backlogs implements [driver.Inspector]. A job that an open transaction has claimed or is about
 // to change counts as waiting until that transaction commits.
 func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	if err := ctx.Err(); err != nil {

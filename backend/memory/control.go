@@ -61,7 +61,7 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 	return n, err
 }
 
-// Redrive implements [driver.Redriver]. It changes all jobs at once. Of jobs with the same key it
+// Redrive implements [driver.Editor]. It changes all jobs at once. Of jobs with the same key it
 // redrives the oldest.
 func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
@@ -89,7 +89,7 @@ func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Selection, c 
 	})
 }
 
-// Delete implements [driver.Deleter]. It deletes all jobs at once.
+// Delete implements [driver.Editor]. It deletes all jobs at once.
 func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(deletable...); err != nil {
 		return 0, failed("delete", err)

@@ -134,7 +134,7 @@ func (q *Queue) Job(ctx context.Context, id int64) (rec queue.Record, ok bool, e
 	return rec, true, nil
 }
 
-// Prune implements [driver.Pruner].
+// Prune implements [driver.Reclaimer].
 func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, failed("prune", err)

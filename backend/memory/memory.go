@@ -33,7 +33,7 @@ type Options struct {
 // Queue is a [queue.Queue] in memory that behaves as the SQL backends do. It
 // implements every optional interface of package driver except for [driver.Pooled],
 // [driver.TxBeginner], [driver.Tabled] and [driver.Served], which are for databases, and
-// [driver.DeathTeller], [driver.ListenChecker] and [driver.Upkeeper], which it does not need. [New]
+// [driver.DeathTeller] and [driver.Upkeeper], which it does not need. [New]
 // makes one.
 //
 // Its clock is [time.Now], so in a bubble of testing/synctest its time is the bubble's. It is safe
@@ -81,19 +81,14 @@ var _ interface {
 	driver.Waiter
 	driver.Checker
 	driver.Inspector
-	driver.Backlogger
-	driver.Redriver
-	driver.Canceller
 	driver.Editor
-	driver.Deleter
+	driver.Canceller
 	driver.Pauser
-	driver.Pruner
 	driver.Reclaimer
 	driver.TxClaimer
 	driver.ResultKeeper
 	driver.Ruler
 	driver.Scheduler
-	driver.ScheduleRunner
 	driver.Fleet
 	driver.Auditor
 	driver.Statistician

@@ -15,7 +15,7 @@ func (q *Queue) meter(name string, rules *limits.Queue, at time.Time) *limits.Me
 	return rules.Meter(at, func(bucket string) (limits.Bucket, error) { return q.buckets[ruleKey{name, bucket}], nil })
 }
 
-// RateWaits implements [driver.RateTeller].
+// RateWaits implements [driver.Ruler].
 func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("tell of rates", err)

@@ -108,7 +108,7 @@ func (q *Queue) SetSchedules(ctx context.Context, db queue.DB, list ...queue.Sch
 	return err
 }
 
-// DeclareSchedules implements [driver.ScheduleRunner].
+// DeclareSchedules implements [driver.Scheduler].
 func (q *Queue) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := d.Check(q.opts.MaxPayload); err != nil {
 		return 0, err
@@ -153,7 +153,7 @@ func (q *Queue) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err 
 	return all, nil
 }
 
-// FireSchedules implements [driver.ScheduleRunner]. It leaves a schedule to the next call whose
+// FireSchedules implements [driver.Scheduler]. It leaves a schedule to the next call whose
 // row, or whose job's key, an open transaction has locked.
 func (q *Queue) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
 	if err := ctx.Err(); err != nil {

@@ -59,6 +59,9 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 	}
 }
 
+// CheckListen implements [driver.Waiter]: nothing can fail.
+func (q *Queue) CheckListen(string) error { return nil }
+
 // Sleep implements [driver.Waiter]. Its next does not consider jobs that are due already: the
 // worker claims once more after it.
 func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// Backlogs implements [driver.Backlogger] with sql/backlog.sql. It costs one look-up of the index,
+// Backlogs implements [driver.Inspector] with sql/backlog.sql. It costs one look-up of the index,
 // some 10 µs, for each priority that a queue uses. It covers the 1,000 most urgent priorities of a
 // queue and 10,000 in all, in the order of the queues, and leaves out the rest.
 func (b *Backend) Backlogs(ctx context.Context) (backlogs []driver.Backlog, err error) {

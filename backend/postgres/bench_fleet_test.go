@@ -19,10 +19,9 @@ type silent struct {
 	queue.Consumer
 	driver.Waiter
 	driver.Reclaimer
-	driver.Pruner
 	driver.Canceller
 	driver.Pauser
-	driver.ScheduleRunner
+	driver.Scheduler
 	driver.ResultKeeper
 }
 
@@ -41,7 +40,7 @@ func BenchmarkDrainReported(b *testing.B) {
 			}
 			var backend queue.Consumer = q
 			if !reports {
-				backend = silent{q, q, q, q, q, q, q, q}
+				backend = silent{q, q, q, q, q, q, q}
 			}
 			ctx, stop := context.WithCancel(b.Context())
 			var left atomic.Int64

@@ -179,7 +179,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection
 	return b.change(ctx, "cancel", db, which, which.Of(statuses...), b.sql.cancel, !b.options.Silent)
 }
 
-// Redrive implements [driver.Redriver] with sql/choose.sql and sql/redrive.sql.
+// Redrive implements [driver.Editor] with sql/choose.sql and sql/redrive.sql.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, fmt.Errorf("postgres: redrive: %w", err)
@@ -205,7 +205,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, 
 	return b.change(ctx, "edit", db, which, which.Of(statuses...), statement, args...)
 }
 
-// Delete implements [driver.Deleter] with sql/choose.sql, sql/choose_ended.sql and sql/delete.sql.
+// Delete implements [driver.Editor] with sql/choose.sql, sql/choose_ended.sql and sql/delete.sql.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	statuses := []queue.Status{
 		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,

@@ -182,7 +182,7 @@ func (b *Backend) isListening(worker string) bool {
 	return false
 }
 
-// CheckListen implements [driver.ListenChecker]. All workers share the listening connection.
+// CheckListen implements [driver.Waiter]. All workers share the listening connection.
 func (b *Backend) CheckListen(string) error {
 	b.listening.mu.Lock()
 	defer b.listening.mu.Unlock()

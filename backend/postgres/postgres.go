@@ -43,19 +43,14 @@ var _ interface {
 	driver.Waiter
 	driver.Checker
 	driver.Inspector
-	driver.Backlogger
-	driver.Redriver
-	driver.Canceller
 	driver.Editor
-	driver.Deleter
+	driver.Canceller
 	driver.Auditor
 	driver.Pauser
-	driver.Pruner
 	driver.Reclaimer
 	driver.TxClaimer
 	driver.Pooled
 	driver.Scheduler
-	driver.ScheduleRunner
 	driver.Ruler
 	driver.Fleet
 	driver.Tabled

@@ -11,7 +11,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// RateWaits implements [driver.RateTeller] with sql/rules.sql and sql/tokens.sql.
+// RateWaits implements [driver.Ruler] with sql/rules.sql and sql/tokens.sql.
 func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
 	rules, err := b.Rules(ctx)
 	if err != nil {

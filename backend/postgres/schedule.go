@@ -39,7 +39,7 @@ func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.S
 	return err
 }
 
-// DeclareSchedules implements [driver.ScheduleRunner].
+// DeclareSchedules implements [driver.Scheduler].
 func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := d.Check(b.options.MaxPayload); err != nil {
 		return 0, fmt.Errorf("postgres: declare schedules: %w", err)

@@ -26,7 +26,7 @@ import (
 // TestIdleWorkersDoNotAskForSchedules, TestChangeWhileFallingAsleep, TestBrokenSchedules,
 // TestFiringDoesNotBlameSchedules; the suite's cases of schedules.
 
-// FireSchedules implements [driver.ScheduleRunner]. It fires one batch, in one transaction:
+// FireSchedules implements [driver.Scheduler]. It fires one batch, in one transaction:
 // sql/schedule_due.sql, an Enqueue and sql/schedule_fired.sql. The process needs the rights of the
 // enqueueing role for that, or else leaves schedules to others. A schedule that cannot be fired is
 // left alone for a minute.

@@ -14,7 +14,7 @@ import (
 // it, too.
 const slice = 1000
 
-// Prune implements [driver.Pruner] with sql/prune.sql. Dead and cancelled jobs are found along
+// Prune implements [driver.Reclaimer] with sql/prune.sql. Dead and cancelled jobs are found along
 // their indexes. Completed ones have none: it looks at the jobs with the lowest ids, a thousand a
 // call, until they are too young, and then begins anew. While another process prunes, it does
 // nothing. It also removes registrations of sleeping workers that are a minute old, full buckets of

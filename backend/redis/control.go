@@ -18,7 +18,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection
 	return b.act(ctx, db, action{name: "cancel", which: which}, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
 }
 
-// Redrive implements [driver.Redriver]. db must be nil.
+// Redrive implements [driver.Editor]. db must be nil.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, failed("redrive", err)
@@ -27,7 +27,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selectio
 	return b.act(ctx, db, action{name: "redrive", which: which}, queue.StatusDead, queue.StatusCancelled, queue.StatusHeld)
 }
 
-// Delete implements [driver.Deleter]. db must be nil.
+// Delete implements [driver.Editor]. db must be nil.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	return b.act(ctx, db, action{name: "delete", which: which},
 		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled)

@@ -29,7 +29,7 @@ type firing struct {
 // died while the slot moved. The schedule goes on.
 var errNoteLost = errors.New("the note of a firing cannot be read: the job of its last tick may be missing")
 
-// FireSchedules implements [driver.ScheduleRunner]. It fires a batch of the schedules that are due,
+// FireSchedules implements [driver.Scheduler]. It fires a batch of the schedules that are due,
 // and takes over firings that others have not ended within a second. See lua/schedule.lua.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {
 	if err := ctx.Err(); err != nil {

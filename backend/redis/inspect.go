@@ -216,7 +216,7 @@ func (b *Backend) Job(ctx context.Context, id int64) (rec queue.Record, ok bool,
 	return found[0], true, nil
 }
 
-// Backlogs implements [driver.Backlogger]. Of ordered jobs it counts the first of each group, and
+// Backlogs implements [driver.Inspector]. Of ordered jobs it counts the first of each group, and
 // of each kind the jobs of a hundred priorities.
 func (b *Backend) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	if err := ctx.Err(); err != nil {

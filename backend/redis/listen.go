@@ -46,7 +46,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 	return nil
 }
 
-// CheckListen implements [driver.ListenChecker].
+// CheckListen implements [driver.Waiter].
 func (b *Backend) CheckListen(worker string) error { return b.unheard.of(worker) }
 
 // unheard are the subscriptions that cannot be made, with the reason. The zero value is ready for

@@ -43,7 +43,7 @@ func keepListening(t *testing.T, b *redis.Backend, worker string) (woken chan st
 // called, and it waits until the worker is woken and CheckListen returns nil.
 func wantUnheard(t *testing.T, b *redis.Backend, text string, woken chan struct{}, mend func()) {
 	t.Helper()
-	checker, ok := driver.As[driver.ListenChecker](b)
+	checker, ok := driver.As[driver.Waiter](b)
 	if !ok {
 		t.Fatal("the backend is no ListenChecker")
 	}

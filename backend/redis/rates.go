@@ -8,7 +8,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// RateWaits implements [driver.RateTeller].
+// RateWaits implements [driver.Ruler].
 func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
 	const operation = "tell of rates"
 	rules, err := b.Rules(ctx)

@@ -117,25 +117,18 @@ var _ interface {
 	driver.Reclaimer
 	driver.Reassigner
 	driver.Waiter
-	driver.ListenChecker
 	driver.Checker
 	driver.Inspector
-	driver.Backlogger
-	driver.Redriver
-	driver.Canceller
 	driver.Editor
-	driver.Deleter
+	driver.Canceller
 	driver.Pauser
 	driver.Ruler
-	driver.Pruner
 	driver.Receiver
 	driver.ResultKeeper
 	driver.Fleet
 	driver.Statistician
 	driver.Scheduler
-	driver.ScheduleRunner
 	driver.Served
-	driver.RateTeller
 } = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a

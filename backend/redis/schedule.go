@@ -26,7 +26,7 @@ func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.S
 	return err
 }
 
-// DeclareSchedules implements [driver.ScheduleRunner]. db must be nil.
+// DeclareSchedules implements [driver.Scheduler]. db must be nil.
 func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := b.checkSchedules(d.Check(b.opts.MaxPayload), d.Schedules); err != nil {
 		return 0, failed("declare schedules", err)

@@ -6,7 +6,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// Prune implements [driver.Pruner]. A call removes at most 500 jobs of each status from each
+// Prune implements [driver.Reclaimer]. A call removes at most 500 jobs of each status from each
 // partition, and at most 500 workers and the statistics of 500 minutes. It returns the errors of
 // partitions that fail beside what it has removed from the others.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {

@@ -137,11 +137,9 @@ func TestRules(t *testing.T) {
 	_, isRuler := driver.As[driver.Ruler](q)
 	_, isPauser := driver.As[driver.Pauser](q)
 	_, isEditor := driver.As[driver.Editor](q)
-	_, isRedriver := driver.As[driver.Redriver](q)
-	_, isDeleter := driver.As[driver.Deleter](q)
 	_, isScheduler := driver.As[driver.Scheduler](q)
 	_, isStatistician := driver.As[driver.Statistician](q)
-	if isRuler || isPauser || isEditor || isRedriver || isDeleter || isScheduler || isStatistician {
+	if isRuler || isPauser || isEditor || isScheduler || isStatistician {
 		t.Error("a Queue behind a gateway says that it can do more than docs/remote.md says")
 	}
 }

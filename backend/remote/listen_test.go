@@ -56,7 +56,7 @@ func TestListenFails(t *testing.T) {
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
 	q := connect(t, s.URL)
-	checker, ok := driver.As[driver.ListenChecker](queue.Queue(q))
+	checker, ok := driver.As[driver.Waiter](queue.Queue(q))
 	if !ok {
 		t.Fatal("a remote queue is no ListenChecker")
 	}

@@ -37,7 +37,7 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	return out.Counts, err
 }
 
-// Backlogs implements [driver.Backlogger].
+// Backlogs implements [driver.Inspector].
 func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	var out wire.BacklogsAnswer
 	err := q.get(ctx, "backlogs", "/v1/backlogs", &out)

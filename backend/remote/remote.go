@@ -50,10 +50,8 @@ type Queue struct {
 var _ interface {
 	queue.Queue
 	driver.Waiter
-	driver.ListenChecker
 	driver.Checker
 	driver.Inspector
-	driver.Backlogger
 	driver.ResultKeeper
 	driver.Canceller
 	driver.Fleet

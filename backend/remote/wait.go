@@ -173,7 +173,7 @@ func (s *sleeper) noteFailure(err error) {
 	s.failure = err
 }
 
-// CheckListen implements [driver.ListenChecker]. A single long poll that fails is no error: a
+// CheckListen implements [driver.Waiter]. A single long poll that fails is no error: a
 // gateway has ended, and the next one is asked at once.
 func (q *Queue) CheckListen(worker string) error {
 	q.mu.Lock()

@@ -84,21 +84,21 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 	return change(q, db, which, func(c driver.Canceller, own queue.Selection) (int, error) { return c.Cancel(ctx, db, own) })
 }
 
-// Redrive implements [driver.Redriver].
+// Redrive implements [driver.Editor].
 func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, err
 	}
-	return change(q, db, which, func(c driver.Redriver, own queue.Selection) (int, error) { return c.Redrive(ctx, db, own) })
+	return change(q, db, which, func(c driver.Editor, own queue.Selection) (int, error) { return c.Redrive(ctx, db, own) })
 }
 
-// Delete implements [driver.Deleter].
+// Delete implements [driver.Editor].
 func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	err = which.Check(queue.StatusPending, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled)
 	if err != nil {
 		return 0, err
 	}
-	return change(q, db, which, func(c driver.Deleter, own queue.Selection) (int, error) { return c.Delete(ctx, db, own) })
+	return change(q, db, which, func(c driver.Editor, own queue.Selection) (int, error) { return c.Delete(ctx, db, own) })
 }
 
 // Edit implements [driver.Editor]. It moves jobs to queues of their own backend only: a change of
@@ -187,9 +187,9 @@ func (q *Queue) Rules(ctx context.Context) (all []queue.Rule, err error) {
 	return all, nil
 }
 
-// RateWaits implements [driver.RateTeller].
+// RateWaits implements [driver.Ruler].
 func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([]driver.RateWait, error) {
-	teller, err := capability[driver.RateTeller](q.route(name))
+	teller, err := capability[driver.Ruler](q.route(name))
 	if err != nil {
 		return nil, err
 	}

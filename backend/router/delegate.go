@@ -15,18 +15,15 @@ type offer struct {
 
 // offers are all capabilities that a backend may have.
 var offers = []offer{
-	ofAll[driver.Waiter](), ofAll[driver.ListenChecker](), ofAll[driver.Checker](), ofAll[driver.Inspector](), ofAll[driver.Backlogger](),
-	ofAll[driver.Redriver](), ofAll[driver.Canceller](), ofAll[driver.Editor](), ofAll[driver.Deleter](),
-	ofAll[driver.Pruner](), ofAll[driver.Reclaimer](), ofAll[driver.ResultKeeper](), ofAll[driver.Ruler](), ofAll[driver.Pooled](),
-	ofAll[driver.DeathTeller](), ofAll[driver.RateTeller](),
+	ofAll[driver.Waiter](), ofAll[driver.Checker](), ofAll[driver.Inspector](), ofAll[driver.Editor](), ofAll[driver.Canceller](),
+	ofAll[driver.Reclaimer](), ofAll[driver.DeathTeller](), ofAll[driver.ResultKeeper](), ofAll[driver.Ruler](), ofAll[driver.Pooled](),
 	ofHome(func(a driver.Auditor, _ *Queue) any { return a }),
 	ofHome(func(p driver.Pauser, _ *Queue) any { return p }),
 	ofHome(func(b driver.TxBeginner, _ *Queue) any { return b }),
 	ofHome(func(s driver.Statistician, _ *Queue) any { return s }),
 	ofHome(func(f driver.Fleet, q *Queue) any { return fleet{f, q} }),
 	ofHome(func(c driver.TxClaimer, q *Queue) any { return txClaimer{c, q} }),
-	ofHome(schedulesOf[driver.Scheduler]),
-	ofHome(schedulesOf[driver.ScheduleRunner]),
+	ofHome(func(s driver.Scheduler, q *Queue) any { return schedules{s, q} }),
 	ofHome(func(t driver.Tabled, q *Queue) any {
 		if len(q.targets) > 1 {
 			return nil
@@ -61,15 +58,6 @@ func ofHome[T any](as func(can T, q *Queue) any) offer {
 		}
 		return as(can, q)
 	}}
-}
-
-func schedulesOf[T any](_ T, q *Queue) any {
-	s, ok := driver.As[driver.Scheduler](q.home.Queue)
-	r, isRunner := driver.As[driver.ScheduleRunner](q.home.Queue)
-	if !ok || !isRunner {
-		return nil
-	}
-	return schedules{s, r, q}
 }
 
 // Delegate implements [driver.Delegator]. Of an interface with the methods of several capabilities

@@ -152,7 +152,7 @@ func (a *arrivals) take() (ids []int64) {
 // sweep deletes jobs that have arrived, if the home can: each sweepInterval, and those that are
 // left when forwarding has ended.
 func (a *arrivals) sweep(ctx context.Context, forwarded <-chan struct{}, home queue.Queue) {
-	deleter, ok := driver.As[driver.Deleter](home)
+	editor, ok := driver.As[driver.Editor](home)
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for isLast := false; !isLast; {
@@ -163,7 +163,7 @@ func (a *arrivals) sweep(ctx context.Context, forwarded <-chan struct{}, home qu
 		}
 		for ids := a.take(); len(ids) > 0; ids = a.take() {
 			if ok {
-				_, _ = deleter.Delete(ctx, nil, queue.Selection{IDs: ids, Queue: Outbox, Status: queue.StatusCompleted})
+				_, _ = editor.Delete(ctx, nil, queue.Selection{IDs: ids, Queue: Outbox, Status: queue.StatusCompleted})
 			}
 		}
 	}

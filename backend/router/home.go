@@ -10,7 +10,6 @@ import (
 // schedules are the home's. The home enqueues what they say, so their queues must be the home's.
 type schedules struct {
 	driver.Scheduler
-	driver.ScheduleRunner
 	router *Queue
 }
 
@@ -22,12 +21,12 @@ func (s schedules) SetSchedules(ctx context.Context, db queue.DB, all ...queue.S
 	return s.Scheduler.SetSchedules(ctx, db, all...)
 }
 
-// DeclareSchedules implements [driver.ScheduleRunner].
+// DeclareSchedules implements [driver.Scheduler].
 func (s schedules) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := s.check(d.Schedules); err != nil {
 		return 0, err
 	}
-	return s.ScheduleRunner.DeclareSchedules(ctx, db, d)
+	return s.Scheduler.DeclareSchedules(ctx, db, d)
 }
 
 // check returns an error for a schedule whose queue lives elsewhere.

@@ -133,10 +133,10 @@ func capability[T any](t *target) (T, error) {
 	return c, nil
 }
 
-// Backlogs implements [driver.Backlogger].
+// Backlogs implements [driver.Inspector].
 func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	oldest := make(map[string]driver.Backlog)
-	for _, c := range having[driver.Backlogger](q) {
+	for _, c := range having[driver.Inspector](q) {
 		backlogs, err := c.can.Backlogs(ctx)
 		if err != nil {
 			return nil, err

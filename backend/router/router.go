@@ -38,7 +38,7 @@ type Options struct {
 // Find its capabilities with [driver.As]. Those that it has methods for are there if one of its
 // backends has them, and ask those that do: an ID names its backend, and a choice of jobs without
 // IDs concerns all. Others are those of the home: [driver.Pauser], [driver.Auditor],
-// [driver.Scheduler], [driver.ScheduleRunner], [driver.TxClaimer], [driver.TxBeginner],
+// [driver.Scheduler], [driver.TxClaimer], [driver.TxBeginner],
 // [driver.Fleet] and [driver.Statistician], and [driver.Tabled] and [driver.Served] if there is one
 // backend. A transaction can change what is in the home, and nothing else: the error is otherwise a
 // [*queue.InvalidError].
@@ -57,17 +57,12 @@ var _ interface {
 	driver.Waiter
 	driver.Checker
 	driver.Inspector
-	driver.Backlogger
-	driver.Redriver
-	driver.Canceller
 	driver.Editor
-	driver.Deleter
-	driver.Pruner
+	driver.Canceller
 	driver.Reclaimer
 	driver.DeathTeller
 	driver.ResultKeeper
 	driver.Ruler
-	driver.RateTeller
 	driver.Pooled
 } = (*Queue)(nil)
 

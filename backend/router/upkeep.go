@@ -62,11 +62,11 @@ func (q *Queue) Deaths(ctx context.Context, queues []string) (jobs []*queue.Job,
 	return jobs, err
 }
 
-// Prune implements [driver.Pruner], for one backend after the other. It leaves out one that has
+// Prune implements [driver.Reclaimer], for one backend after the other. It leaves out one that has
 // just failed, and returns its error only if all fail.
 func (q *Queue) Prune(ctx context.Context) (removed int, more bool, err error) {
 	var errs []error
-	all := having[driver.Pruner](q)
+	all := having[driver.Reclaimer](q)
 	for _, c := range all {
 		if len(all) > 1 && c.health.isLeftOut() {
 			continue

@@ -29,10 +29,10 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 	return listenAll(ctx, listens, wake)
 }
 
-// CheckListen implements [driver.ListenChecker]: it returns the errors of all backends.
+// CheckListen implements [driver.Waiter]: it returns the errors of all backends.
 func (q *Queue) CheckListen(worker string) error {
 	var errs []error
-	for _, t := range having[driver.ListenChecker](q) {
+	for _, t := range having[driver.Waiter](q) {
 		errs = append(errs, t.can.CheckListen(worker))
 	}
 	return errors.Join(errs...)

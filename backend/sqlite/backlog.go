@@ -9,7 +9,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// Backlogs implements [driver.Backlogger] with sql/backlog.sql. For each queue and each of its
+// Backlogs implements [driver.Inspector] with sql/backlog.sql. For each queue and each of its
 // priorities in use it looks into the index once, which takes some 10 µs. It reads at most the
 // 1,000 most urgent priorities of a queue, and at most 10,000 in all, taken from the queues in
 // turn. It leaves out the others.

@@ -179,7 +179,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection
 	})
 }
 
-// Redrive implements [driver.Redriver] with sql/choose.sql and sql/redrive.sql.
+// Redrive implements [driver.Editor] with sql/choose.sql and sql/redrive.sql.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
 		return 0, fmt.Errorf("sqlite: redrive: %w", err)
@@ -207,7 +207,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, 
 		c.RunNow, due, c.Priority, payload, sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts))
 }
 
-// Delete implements [driver.Deleter] with sql/choose.sql, sql/choose_ended.sql, sql/delete.sql and
+// Delete implements [driver.Editor] with sql/choose.sql, sql/choose_ended.sql, sql/delete.sql and
 // sql/remove_results.sql.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
 	statuses := []queue.Status{

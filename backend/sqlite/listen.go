@@ -62,6 +62,9 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 	}
 }
 
+// CheckListen implements [driver.Waiter]: Listen has no connection of its own that could break.
+func (b *Backend) CheckListen(string) error { return nil }
+
 // Sleep implements [driver.Waiter] with sql/sleep.sql.
 func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error) {
 	sleepers := b.file.fallAsleep(b.options.Prefix, worker, queues)

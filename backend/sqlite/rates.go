@@ -11,7 +11,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// RateWaits implements [driver.RateTeller] with sql/rules.sql and sql/bucket.sql.
+// RateWaits implements [driver.Ruler] with sql/rules.sql and sql/bucket.sql.
 func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) (waits []driver.RateWait, err error) {
 	err = b.read(ctx, "tell of rates", func(db queue.DB) error {
 		rules, err := b.readRules(ctx, db)

@@ -25,7 +25,7 @@ func (b *Backend) SetSchedules(ctx context.Context, db queue.DB, list ...queue.S
 	return err
 }
 
-// DeclareSchedules implements [driver.ScheduleRunner].
+// DeclareSchedules implements [driver.Scheduler].
 func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Declaration) (n int, err error) {
 	if err := d.Check(b.options.MaxPayload); err != nil {
 		return 0, fmt.Errorf("sqlite: declare schedules: %w", err)
@@ -130,7 +130,7 @@ func (b *Backend) writeSchedules(ctx context.Context, db queue.DB, changes []sql
 	return written, nil
 }
 
-// FireSchedules implements [driver.ScheduleRunner]. It looks for the next tick with
+// FireSchedules implements [driver.Scheduler]. It looks for the next tick with
 // sql/schedule_next.sql, which writes nothing, and fires one batch of what is due in one
 // transaction. A schedule that cannot be fired is left alone for a minute.
 func (b *Backend) FireSchedules(ctx context.Context) (fired int, next time.Duration, err error) {

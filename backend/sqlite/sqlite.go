@@ -18,7 +18,7 @@ import (
 // connections only during a call. A call that gives up waiting for another process leaves one
 // goroutine behind until that process releases the file. Besides [queue.Queue] it implements every
 // optional interface of package driver except for [driver.Served], which is for backends without
-// tables, and [driver.DeathTeller], [driver.ListenChecker] and [driver.Upkeeper], which it does not
+// tables, and [driver.DeathTeller] and [driver.Upkeeper], which it does not
 // need.
 type Backend struct {
 	db      *sql.DB
@@ -43,20 +43,15 @@ var _ interface {
 	driver.Waiter
 	driver.Checker
 	driver.Inspector
-	driver.Backlogger
-	driver.Redriver
-	driver.Canceller
 	driver.Editor
-	driver.Deleter
+	driver.Canceller
 	driver.Auditor
 	driver.Pauser
-	driver.Pruner
 	driver.Reclaimer
 	driver.TxClaimer
 	driver.Pooled
 	driver.TxBeginner
 	driver.Scheduler
-	driver.ScheduleRunner
 	driver.Ruler
 	driver.Fleet
 	driver.Tabled

@@ -12,12 +12,12 @@ import (
 // sliceSize is how many rows Cancel, Edit, Redrive and Prune handle in one transaction.
 const sliceSize = 1000
 
-// Prune implements [driver.Pruner] with sql/old.sql and sql/prune.sql. It reads the jobs from the
-// lowest id on, a slice of a thousand a call. When it meets jobs that are too young to be removed,
-// the pass ends, and the next pass begins at the lowest id. Ten slices in a row without a job to
-// remove also end a pass, and the next pass continues after them. Prune writes only if it removes a
-// job, a full bucket of a rate, a worker that vanished an hour ago, or old statistics. Like Reclaim
-// it empties a write-ahead log of more than 8 MB.
+// Prune implements [driver.Reclaimer] with sql/old.sql and sql/prune.sql. It reads the jobs from
+// the lowest id on, a slice of a thousand a call. When it meets jobs that are too young to be
+// removed, the pass ends, and the next pass begins at the lowest id. Ten slices in a row without a
+// job to remove also end a pass, and the next pass continues after them. Prune writes only if it
+// removes a job, a full bucket of a rate, a worker that vanished an hour ago, or old statistics.
+// Like Reclaim it empties a write-ahead log of more than 8 MB.
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	b.emptyWAL(ctx)
 	from := b.sweep.Next()

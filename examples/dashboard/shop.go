@@ -39,7 +39,7 @@ const (
 // backend is what the shop needs of a backend.
 type backend interface {
 	driver.Ruler
-	driver.ScheduleRunner
+	driver.Scheduler
 }
 
 // work sets the rules and the schedule, takes orders and runs the jobs until ctx ends.

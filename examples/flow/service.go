@@ -72,7 +72,6 @@ type backend interface {
 	queue.Queue
 	driver.Ruler
 	driver.Canceller
-	driver.ScheduleRunner
 	driver.Scheduler
 	driver.Inspector
 }

@@ -77,8 +77,7 @@ func TestGoldenMetrics(t *testing.T) {
 
 // everything does each thing that is measured.
 func (r *rig) everything() {
-	r.observe(both{counter{&gauged{Queue: r.memory, counts: []queue.StatusCount{{Queue: "default", Status: queue.StatusDead, Jobs: 1}}}},
-		aged{&gauged{Queue: r.memory}}})
+	r.observe(&gauged{Queue: r.memory, counts: []queue.StatusCount{{Queue: "default", Status: queue.StatusDead, Jobs: 1}}})
 	r.observeFleet()
 	r.report(driver.WorkerInfo{Name: "w", Queues: []string{"default"}, Concurrency: 10},
 		driver.MinuteStats{Queue: "default", Kind: "k", Age: 2 * time.Minute, Stats: runs(3, 1, time.Second)})

@@ -116,24 +116,6 @@ func TestObserveManyQueues(t *testing.T) {
 	})
 }
 
-// TestObserveManyDueQueues: without counts, the queues whose jobs have waited for longest are told
-// apart.
-func TestObserveManyDueQueues(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telemetry.Options{})
-		q := &many{Queue: r.memory}
-		for i := range 3000 {
-			q.backlogs = append(q.backlogs, driver.Backlog{Queue: fmt.Sprintf("q%04d", i), Age: time.Duration(i) * time.Second})
-		}
-		stop, err := r.Observe(onlyBacklogs{q.Queue, q})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer stop()
-		r.wantSame("errand.queue.oldest_due.age", 499, "q2999 2999", "(other) 2501")
-	})
-}
-
 // TestObserveDueQueueWithRoom: a queue that the counts do not know yet is told apart while there is
 // room for it.
 func TestObserveDueQueueWithRoom(t *testing.T) {
@@ -154,16 +136,4 @@ func TestObserveDueQueueWithRoom(t *testing.T) {
 		defer stop()
 		r.wantSame("errand.queue.oldest_due.age", 498, "q0000 1", "q0497 498")
 	})
-}
-
-// onlyBacklogs is a queue that is no Inspector.
-type onlyBacklogs struct {
-	queue.Queue
-	many *many
-}
-
-func (q onlyBacklogs) Unwrap() queue.Queue { return nil }
-
-func (q onlyBacklogs) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
-	return q.many.Backlogs(ctx)
 }

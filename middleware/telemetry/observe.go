@@ -22,7 +22,7 @@ import (
 const observeTimeout = 5 * time.Second
 
 // Observe reads q each time that the metrics are collected, until stop is called. If q is a
-// [driver.Inspector], it reports the depth of each queue by status; if q is a [driver.Backlogger],
+// [driver.Inspector], it reports the depth of each queue by status; if q is a [driver.Inspector],
 // how long the oldest due job has waited. What q cannot do has no metric. A reading takes at most
 // five seconds; the meter provider reports its errors.
 //
@@ -35,8 +35,7 @@ const observeTimeout = 5 * time.Second
 // The SDK of OpenTelemetry keeps 2,000 series of a metric, and each queue has one for each status.
 // So the 498 queues with the most jobs that are not completed are told apart: 398 once held or
 // cancelled jobs were seen, 332 with both. The others are reported together as [driver.OtherStats],
-// with the highest of their ages, and with zeros later. If q is no Inspector, the 498 queues whose
-// jobs have waited for longest are told apart.
+// with the highest of their ages, and with zeros later.
 //
 // Observe returns the meter provider's error, or an [*queue.InvalidError] if q is nil.
 func (t *Telemetry) Observe(q queue.Queue) (stop func(), err error) {
@@ -45,12 +44,9 @@ func (t *Telemetry) Observe(q queue.Queue) (stop func(), err error) {
 	}
 	o := &observer{queues: make(map[string]queueAttributes), others: make(map[queue.Status]int64), statuses: slices.Clone(statuses)}
 	g := gauges{meter: t.meter}
-	if counts, ok := driver.As[driver.Inspector](q); ok {
-		o.counts = counts
+	if inspector, ok := driver.As[driver.Inspector](q); ok {
+		o.queue = inspector
 		o.depth = g.int("errand.queue.depth", "{job}", "Number of jobs by queue and status.")
-	}
-	if backlogs, ok := driver.As[driver.Backlogger](q); ok {
-		o.backlogs = backlogs
 		o.age = g.float("errand.queue.oldest_due.age", "s", "How long the oldest job that is due has waited, by the database's clock.")
 	}
 	return g.register("observe", o.read)
@@ -106,8 +102,7 @@ func (g *gauges) register(what string, read metric.Callback) (stop func(), err e
 
 // observer reads a queue's gauges.
 type observer struct {
-	counts   driver.Inspector // nil if the queue is none
-	backlogs driver.Backlogger
+	queue    driver.Inspector // nil if the queue is none
 	depth    metric.Int64ObservableGauge
 	age      metric.Float64ObservableGauge
 	queues   map[string]queueAttributes // those that are told apart
@@ -130,18 +125,14 @@ type queueAttributes struct {
 var statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusCompleted, queue.StatusDead}
 
 func (o *observer) read(ctx context.Context, to metric.Observer) error {
-	var errDepth, errAge error
-	if o.counts != nil {
-		errDepth = o.readDepth(ctx, to)
+	if o.queue == nil {
+		return nil
 	}
-	if o.backlogs != nil {
-		errAge = o.readAge(ctx, to)
-	}
-	return errors.Join(errDepth, errAge)
+	return errors.Join(o.readDepth(ctx, to), o.readAge(ctx, to))
 }
 
 func (o *observer) readDepth(ctx context.Context, to metric.Observer) error {
-	counts, err := o.counts.Counts(ctx)
+	counts, err := o.queue.Counts(ctx)
 	if err != nil {
 		return err
 	}
@@ -204,7 +195,7 @@ func (o *observer) hasRoom(sizes map[string]int64) bool {
 
 // readAge runs after readDepth, which may know of queues without due jobs.
 func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
-	backlogs, err := o.backlogs.Backlogs(ctx)
+	backlogs, err := o.queue.Backlogs(ctx)
 	if err != nil {
 		return err
 	}
@@ -213,7 +204,7 @@ func (o *observer) readAge(ctx context.Context, to metric.Observer) error {
 	for _, b := range backlogs {
 		ages[b.Queue], sizes[b.Queue] = b.Age, int64(b.Age)
 	}
-	if o.counts == nil || o.hasRoom(sizes) {
+	if o.hasRoom(sizes) {
 		o.choose(sizes)
 	}
 	others := max(ages[driver.OtherStats], 0) // a queue may have that name

@@ -25,27 +25,19 @@ type gauged struct {
 	hangs    bool
 }
 
-// The capabilities, one each, for backends that have only some.
-type (
-	counter struct{ *gauged }
-	aged    struct{ *gauged }
-	both    struct {
-		counter
-		aged
-	}
-)
-
-func (g counter) Counts(ctx context.Context) ([]queue.StatusCount, error) {
+func (g *gauged) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	return g.counts, g.wait(ctx)
 }
 
-func (g counter) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, error) {
+func (g *gauged) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, error) {
 	return nil, 0, nil
 }
 
-func (g counter) Job(context.Context, int64) (r queue.Record, ok bool, err error) { return }
+func (g *gauged) Job(context.Context, int64) (r queue.Record, ok bool, err error) { return }
 
-func (g aged) Backlogs(ctx context.Context) ([]driver.Backlog, error) { return g.backlogs, g.wait(ctx) }
+func (g *gauged) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
+	return g.backlogs, g.wait(ctx)
+}
 
 func (g *gauged) wait(ctx context.Context) error {
 	if g.hangs {
@@ -53,22 +45,6 @@ func (g *gauged) wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return g.err
-}
-
-func (b both) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
-	return b.counter.Enqueue(ctx, db, jobs...)
-}
-
-func (b both) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
-	return b.counter.Claim(ctx, req)
-}
-
-func (b both) Extend(ctx context.Context, lease time.Duration, jobs ...*queue.Job) (lost, asked []*queue.Job, err error) {
-	return b.counter.Extend(ctx, lease, jobs...)
-}
-
-func (b both) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome) ([]*queue.Job, error) {
-	return b.counter.Settle(ctx, db, outcomes...)
 }
 
 const (
@@ -88,7 +64,7 @@ func (r *rig) observe(q queue.Queue) (stop func()) {
 func TestObserve(t *testing.T) {
 	r := newRig(t, telemetry.Options{})
 	g := &gauged{Queue: r.memory}
-	stop := r.observe(r.Queue(both{counter{g}, aged{g}})) // behind the wrapper, too
+	stop := r.observe(r.Queue(g)) // behind the wrapper, too
 
 	r.wantMetric(depth)
 	r.wantMetric(age)
@@ -113,16 +89,10 @@ func TestObserve(t *testing.T) {
 func TestObserveWhatThereIs(t *testing.T) {
 	counts := []queue.StatusCount{{Queue: "a", Status: queue.StatusDead, Jobs: 2}}
 	backlogs := []driver.Backlog{{Queue: "a", Age: time.Second}}
-	t.Run("counts", func(t *testing.T) {
+	t.Run("an Inspector", func(t *testing.T) {
 		r := newRig(t, telemetry.Options{})
-		defer r.observe(counter{&gauged{Queue: plain(r.memory), counts: counts}})()
+		defer r.observe(&gauged{Queue: plain(r.memory), counts: counts, backlogs: backlogs})()
 		r.wantMetric(depth, "pending a 0", "running a 0", "completed a 0", "dead a 2")
-		r.wantMetric(age)
-	})
-	t.Run("ages", func(t *testing.T) {
-		r := newRig(t, telemetry.Options{})
-		defer r.observe(aged{&gauged{Queue: plain(r.memory), backlogs: backlogs}})()
-		r.wantMetric(depth)
 		r.wantMetric(age, "a 1")
 	})
 	t.Run("none", func(t *testing.T) {
@@ -140,7 +110,7 @@ func plain(q queue.Queue) queue.Queue { return struct{ queue.Queue }{q} }
 func TestObserveFails(t *testing.T) {
 	r := newRig(t, telemetry.Options{})
 	g := &gauged{Queue: plain(r.memory), err: errDown}
-	defer r.observe(both{counter{g}, aged{g}})()
+	defer r.observe(g)()
 	var rm metricdata.ResourceMetrics
 	err := r.metrics.Collect(t.Context(), &rm)
 	if !errors.Is(err, errDown) || !strings.Contains(err.Error(), "telemetry: observe: ") {
@@ -155,7 +125,7 @@ func TestObserveHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, telemetry.Options{})
 		g := &gauged{Queue: plain(r.memory), hangs: true}
-		defer r.observe(counter{g})()
+		defer r.observe(g)()
 		began := time.Now()
 		var rm metricdata.ResourceMetrics
 		err := r.metrics.Collect(t.Context(), &rm)

@@ -262,8 +262,7 @@ func TestAsFindsTheBackend(t *testing.T) {
 	if _, ok := driver.As[interface {
 		driver.Waiter
 		driver.Inspector
-		driver.Redriver
-		driver.Pruner
+		driver.Editor
 		driver.Reclaimer
 		driver.TxClaimer
 	}](r.queue); !ok {

@@ -5,14 +5,14 @@
 // interface of few methods that [As] finds, also in a backend within wrappers. They are, by what
 // they are for:
 //
-//	workers at work   Waiter, ListenChecker: wake-ups; Reclaimer, DeathTeller: jobs of crashed
-//	                  workers; Pruner: old jobs; Upkeeper: work of the backend's own
+//	workers at work   Waiter: wake-ups; Reclaimer, DeathTeller: jobs of crashed workers, old jobs;
+//	                  Upkeeper: work of the backend's own
 //	transactions      TxClaimer: claim in the caller's; TxBeginner: one writer at a time;
 //	                  Pooled: connections
-//	people            Inspector, Backlogger: look; Canceller, Editor, Redriver, Deleter: change;
-//	                  Pauser: pause; Auditor: who did what
-//	schedules         Scheduler, ScheduleRunner
-//	limits            Ruler, RateTeller
+//	people            Inspector: look; Canceller, Editor: change; Pauser: pause;
+//	                  Auditor: who did what
+//	schedules         Scheduler
+//	limits            Ruler
 //	results           ResultKeeper
 //	the fleet         Fleet, Statistician
 //	several backends  Delegator, Receiver, Reassigner

@@ -1,8 +1,42 @@
 package driver
 
 import (
+	"context"
 	"time"
+
+	"github.com/errandhq/errand/queue"
 )
+
+// Fleet is a backend that knows its workers. A [engine.Worker] reports itself a second after it has
+// started, and then every [ReportInterval]. So what Fleet returns is up to ten seconds old.
+// Its methods may be called concurrently.
+type Fleet interface {
+	// ReportWorkers records what workers tell about themselves, each in the place of its last report.
+	// Where Stopped is true, it removes the worker's record instead. Of several reports of one worker
+	// the last one counts. A [Statistician] also adds the Stats of all reports to its statistics, in
+	// the same step. It costs one statement or transaction, at most two. Without reports it does
+	// nothing. If a report is bad (see [WorkerReport.Check]), the error is an [*queue.InvalidError],
+	// and no report is recorded.
+	ReportWorkers(ctx context.Context, reports ...WorkerReport) error
+	// Workers returns all workers that have reported themselves and have not stopped, ordered by name,
+	// also the vanished ones. A worker that has been silent for [ForgottenAfter] may be left
+	// out: [Reclaimer].Prune removes it.
+	Workers(ctx context.Context) ([]WorkerRecord, error)
+	// Runs returns the jobs that the named workers hold, or the jobs of all workers if none is named:
+	// at most most of each worker, the jobs that were claimed first. They are ordered by worker, Since
+	// and ID. A holder that never reports itself counts as well. Runs reads the rows of all jobs that
+	// run. If most is below 1 or above [MaxRuns], the error is an [*queue.InvalidError].
+	Runs(ctx context.Context, most int, workers ...string) ([]RunningJob, error)
+}
+
+// Statistician is a [Fleet] that adds up the Stats of its workers' reports, by minute, queue and
+// kind, and keeps them for [StatsKept]. Workers count only if the backend is one.
+type Statistician interface {
+	// Stats returns how many runs ended in which way, ordered by At, Queue and Kind. It leaves out
+	// times without runs. The last ten seconds may be missing. A bad filter (see
+	// [queue.StatsFilter.Check]) is an [*queue.InvalidError]. It may be called concurrently.
+	Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error)
+}
 
 const (
 	// ReportInterval is how often a worker reports itself to a backend that is a [driver.Fleet].

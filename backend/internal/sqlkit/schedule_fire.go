@@ -53,7 +53,7 @@ func Records(rows []ScheduleRow) (all []queue.ScheduleRecord) {
 // was set back, it first calls rewind, which does what [schedules.Rewind] says. look returns how
 // long until the next tick: 0 if it has come, less than 0 for none; with later it leaves out those
 // that have come. fire fires a batch, and reports whether more may be due. Fire returns what
-// [driver.ScheduleRunner] says. While others have locked what is due, its answers are some time
+// [driver.Scheduler] says. While others have locked what is due, its answers are some time
 // apart. After Deny, its answers have that error until it has fired something, or there are no
 // schedules: until then this process does not know whether it has the right.
 func (t *Ticks) Fire(rewind func() error, look func(later bool) (time.Duration, error), fire func() (int, bool, error)) (fired int, next time.Duration, err error) {

@@ -37,7 +37,7 @@ it is if a live job has its key; the answer then names that job.`,
 		name: "retry", past: "retried", usual: []queue.Status{queue.StatusDead}, needsKey: true,
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error) {
-			redriver, err := cli.Need[driver.Redriver](d)
+			redriver, err := cli.Need[driver.Editor](d)
 			if err != nil {
 				return 0, err
 			}
@@ -115,7 +115,7 @@ on pending, held or completed ones.`,
 		name: "delete", past: "deleted", usual: []queue.Status{queue.StatusDead, queue.StatusCancelled},
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusPending, queue.StatusHeld, queue.StatusCompleted},
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error) {
-			deleter, err := cli.Need[driver.Deleter](d)
+			deleter, err := cli.Need[driver.Editor](d)
 			if err != nil {
 				return 0, err
 			}

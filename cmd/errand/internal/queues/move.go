@@ -77,7 +77,7 @@ func (a app) moveQueue(ctx context.Context, d *dburl.Database, name, url string)
 func (a app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 	from, err := cli.Need[interface {
 		driver.Inspector
-		driver.Deleter
+		driver.Editor
 	}](d)
 	if err != nil {
 		return nil, err

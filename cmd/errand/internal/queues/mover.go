@@ -37,7 +37,7 @@ type mover struct {
 	name string
 	from interface {
 		driver.Inspector
-		driver.Deleter
+		driver.Editor
 	}
 	to driver.Receiver
 	// setAside gives chosen jobs of the old database to another queue there.

@@ -83,8 +83,8 @@ func States(ctx context.Context, d *dburl.Database) ([]State, error) {
 			s.Estimated = append(s.Estimated, c.Status)
 		}
 	}
-	if backlogger, ok := driver.As[driver.Backlogger](d.Queue); ok {
-		backlogs, err := backlogger.Backlogs(ctx)
+	if inspector, ok := driver.As[driver.Inspector](d.Queue); ok {
+		backlogs, err := inspector.Backlogs(ctx)
 		if err != nil {
 			return nil, err
 		}
