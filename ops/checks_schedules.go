@@ -190,7 +190,7 @@ func liveText(job *queue.Record) string {
 // judgeSkipping is what to do about a schedule that skips ticks because of the job.
 func judgeSkipping(d *doctor, job *queue.Record) finding {
 	if job.Status == queue.StatusHeld {
-		return finding{level: Fail, advice: fmt.Sprintf("mend what made job %d fail, then: %s; or: %s", job.ID, d.command("jobs", "retry", job.ID), d.command("jobs", "delete", job.ID))}
+		return finding{level: Fail, advice: fmt.Sprintf("mend what made job %d fail, then: %s; or: %s", job.ID, d.command("jobs", "redrive", job.ID), d.command("jobs", "delete", job.ID))}
 	}
 	return finding{level: Warn, advice: "why it has not ended: " + d.command("explain", job.ID) +
 		". If its runs take longer than from tick to tick, give the schedule fewer ticks, or Overlap"}

@@ -96,7 +96,7 @@ func TestSchedules(t *testing.T) {
 			settle(t, q, queue.Outcome{Job: claim(t, q, "", time.Minute)[0], Action: queue.Dead, Err: errors.New("no")})
 			exec(t, db, threeHoursAgo)
 			tick(t, db, 1)
-		}, ops.Fail, []string{"hourly (job 1 is held)", "errand jobs retry 1"}},
+		}, ops.Fail, []string{"hourly (job 1 is held)", "errand jobs redrive 1"}},
 		{"nobody fires", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			setSchedule(t, db, q, queue.Job{})
 			claim(t, q, "", time.Minute)

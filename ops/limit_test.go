@@ -99,7 +99,7 @@ func TestKeyHeld(t *testing.T) {
 			job := queue.Job{Queue: "q", Key: "a key"}
 			dead := enqueue(t, q, job)
 			settle(t, q, queue.Outcome{Job: claim(t, q, "q", time.Minute)[0], Action: queue.Dead, Err: errors.New("no")})
-			if r := explain(t, q, ops.Question{ID: dead}).Reasons[0]; r.Remedy != fmt.Sprintf("mend the cause, then errand jobs retry %d", dead) {
+			if r := explain(t, q, ops.Question{ID: dead}).Reasons[0]; r.Remedy != fmt.Sprintf("mend the cause, then errand jobs redrive %d", dead) {
 				t.Errorf("its key is free: %s", r.Remedy)
 			}
 			cancelled := enqueue(t, q, job)
@@ -108,7 +108,7 @@ func TestKeyHeld(t *testing.T) {
 			holder := enqueue(t, q, job)
 			for id, begin := range map[int64]string{dead: "mend the cause, then ", cancelled: "to run it all the same: "} {
 				r := explain(t, q, ops.Question{ID: id}).Reasons[0]
-				want := fmt.Sprintf("%swait until job %d has ended, or: errand jobs cancel %d. Only then errand jobs retry %d", begin, holder, holder, id)
+				want := fmt.Sprintf("%swait until job %d has ended, or: errand jobs cancel %d. Only then errand jobs redrive %d", begin, holder, holder, id)
 				if fact := fmt.Sprintf("job %d is live and has its key \"a key\", so a retry is refused", holder); r.Remedy != want || !slices.Contains(r.Evidence, fact) {
 					t.Errorf("got %q, %s\nwant %s", r.Evidence, r.Remedy, want)
 				}

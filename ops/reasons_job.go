@@ -53,7 +53,7 @@ func whyEnded(ctx context.Context, q *inquiry) ([]Reason, error) {
 // evidence says so.
 func adviseRetry(ctx context.Context, q *inquiry) (remedy string, evidence []string, err error) {
 	j := q.job
-	remedy = q.command("jobs", "retry", j.ID)
+	remedy = q.command("jobs", "redrive", j.ID)
 	if j.Key == "" || j.Status != queue.StatusDead && j.Status != queue.StatusCancelled {
 		return remedy, nil, nil
 	}

@@ -27,7 +27,7 @@ func whyOrdered(ctx context.Context, q *inquiry) ([]Reason, error) {
 	switch serving := listServing(q); {
 	case first.Status == queue.StatusHeld:
 		r.ID, r.Level, r.Verdict = "behind-held", Fail, behind+"which is held."
-		r.Remedy = "mend what made it fail, then " + q.command("jobs", "retry", first.ID) + ". Or " + q.command("jobs", "cancel", first.ID)
+		r.Remedy = "mend what made it fail, then " + q.command("jobs", "redrive", first.ID) + ". Or " + q.command("jobs", "cancel", first.ID)
 	case first.Status == queue.StatusRunning:
 		r.ID, r.Verdict = "behind-running", behind+"which runs."
 	case slices.Contains(q.pauses, first.Kind):

@@ -70,7 +70,7 @@ func (q *request) log(action, target string, n int, err error) {
 // and if it has changed something.
 var notices = map[string][2]string{
 	"read":             {"Not read again: that would take too much of the database's time. Beside each old value stands its age.", "The page was read again."},
-	"jobs.retry":       {"Nothing was changed: the job has changed meanwhile, or a live job has its key.", "The job is pending again."},
+	"jobs.redrive":     {"Nothing was changed: the job has changed meanwhile, or a live job has its key.", "The job is pending again."},
 	"jobs.cancel":      {"Nothing was changed: the job has ended meanwhile.", "The job is cancelled, or its worker has been asked to end it."},
 	"jobs.run":         {"Nothing was changed: the job waits no more.", "The job is due now."},
 	"jobs.delete":      {"Nothing was changed: the job runs, or there is none.", "The job is deleted."},
@@ -95,7 +95,7 @@ func noticeOf(query url.Values) string {
 	return texts[1]
 }
 
-func retryJob(q *request) error {
+func redriveJob(q *request) error {
 	id, err := q.id()
 	if err != nil || q.h.source.editor == nil {
 		return errNotFound
@@ -104,8 +104,8 @@ func retryJob(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.actOnJob("jobs.retry", func(ctx context.Context, db queue.DB, id int64) (int, error) {
-		if !canRetry(r.Status) {
+	return q.actOnJob("jobs.redrive", func(ctx context.Context, db queue.DB, id int64) (int, error) {
+		if !canRedrive(r.Status) {
 			return 0, nil
 		}
 		return q.h.source.editor.Redrive(ctx, db, queue.Selection{IDs: []int64{id}, Status: r.Status})

@@ -51,7 +51,7 @@ type bulkAction struct {
 
 var bulkActions = []bulkAction{
 	{
-		name: "retry", title: "Retry all", button: "Retry",
+		name: "redrive", title: "Retry all", button: "Retry",
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
 		isThere:  func(s source) bool { return s.editor != nil },
 		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {

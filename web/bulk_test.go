@@ -75,7 +75,7 @@ func TestBulkRechecked(t *testing.T) {
 	first := fail(t, s.q, queue.DefaultQueue, "no")
 	second := fail(t, s.q, queue.DefaultQueue, "no")
 	form := formOn(t, s.want("bulk?action=delete&status=dead&attempts=2", "<strong>2 jobs.").body)
-	if a := s.post(fmt.Sprintf("jobs/%d/retry", first.ID), ""); a.status != 303 {
+	if a := s.post(fmt.Sprintf("jobs/%d/redrive", first.ID), ""); a.status != 303 {
 		t.Fatalf("retry: %d", a.status)
 	}
 	fail(t, s.q, queue.DefaultQueue, "no") // dead again, after one attempt

@@ -132,7 +132,7 @@ func testDatabase(t *testing.T, q backend, db *sql.DB, refuseAudit string) {
 	if _, err := db.ExecContext(t.Context(), refuseAudit); err != nil {
 		t.Fatal(err)
 	}
-	if a := s.post("jobs/2/retry", ""); a.status != 503 {
+	if a := s.post("jobs/2/redrive", ""); a.status != 503 {
 		t.Errorf("without an audit entry: %d", a.status)
 	}
 	s.want("jobs?status=cancelled", "#2")
@@ -141,7 +141,7 @@ func testDatabase(t *testing.T, q backend, db *sql.DB, refuseAudit string) {
 // testChanges tests actions on the jobs of testDatabase.
 func testChanges(t *testing.T, s *site) {
 	t.Helper()
-	if a := s.post("jobs/1/retry", ""); a.header.Get("Location") != "../../jobs/1?did=jobs.retry&n=1" {
+	if a := s.post("jobs/1/redrive", ""); a.header.Get("Location") != "../../jobs/1?did=jobs.redrive&n=1" {
 		t.Errorf("retry: %d to %q", a.status, a.header.Get("Location"))
 	}
 	s.want("workers", "No worker has reported itself")
@@ -151,14 +151,14 @@ func testChanges(t *testing.T, s *site) {
 		t.Errorf("bulk: %d: %s", a.status, a.body)
 	}
 	s.want("jobs?status=cancelled", "#2", "#3")
-	page = s.want("bulk?action=retry&status=cancelled&ticked=1&job=3&job=1", "<strong>1 job.", "1 ticked job left out")
+	page = s.want("bulk?action=redrive&status=cancelled&ticked=1&job=3&job=1", "<strong>1 job.", "1 ticked job left out")
 	if a := s.post("bulk", formOn(t, page.body).Encode()); !strings.Contains(a.body, "1 job changed, 0 left alone") {
 		t.Errorf("ticked: %d: %s", a.status, a.body)
 	}
 	if a := s.get("jobs/999"); a.status != 404 || !strings.Contains(a.body, "There has never been a job 999 here.") {
 		t.Errorf("no job: %d: %s", a.status, a.body)
 	}
-	s.want("audit", "jobs.cancel", "ids=2..3", "queues.limit", "jobs.retry", "schedules.pause")
+	s.want("audit", "jobs.cancel", "ids=2..3", "queues.limit", "jobs.redrive", "schedules.pause")
 	if a := s.post("jobs/1/delete", ""); a.status != 303 {
 		t.Errorf("delete: %d: %s", a.status, a.body)
 	}

@@ -40,7 +40,7 @@ func TestFar(t *testing.T) {
 		t.Errorf("overview:\n%s", got)
 	}
 	wantTexts(t, page(h, "/jobs?status=dead"), []string{"No job found here", "Look further"})
-	wantTexts(t, page(h, "/bulk?action=retry&status=dead"), []string{"<strong>3 jobs.</strong>", `name="ids" value="3,2,1"`})
+	wantTexts(t, page(h, "/bulk?action=redrive&status=dead"), []string{"<strong>3 jobs.</strong>", `name="ids" value="3,2,1"`})
 }
 
 // empty is a queue that takes a while to look at a bounded number of jobs, and finds dead ones only
@@ -75,12 +75,12 @@ func TestFarPreview(t *testing.T) {
 		h := newHandler(t, q)
 		for _, step := range []struct{ from, to string }{{"", "&amp;before=5000"}, {"&before=5000", "&amp;before=1000"}} {
 			began := time.Now()
-			got := page(h, "/bulk?action=retry&status=dead"+step.from)
+			got := page(h, "/bulk?action=redrive&status=dead"+step.from)
 			if took := time.Since(began); took > 250*time.Millisecond {
 				t.Errorf("from %q: took %v", step.from, took)
 			}
 			wantTexts(t, got, []string{awaits, "The jobs are being counted"})
-			got = settled(h, "/bulk?action=retry&status=dead"+step.from)
+			got = settled(h, "/bulk?action=redrive&status=dead"+step.from)
 			if took := time.Since(began); took > 300*time.Millisecond {
 				t.Errorf("from %q: the preview took %v", step.from, took)
 			}
@@ -89,6 +89,6 @@ func TestFarPreview(t *testing.T) {
 				t.Errorf("from %q: the action can be confirmed:\n%s", step.from, got)
 			}
 		}
-		wantTexts(t, page(h, "/bulk?action=retry&status=dead&before=1000"), []string{"<strong>1 job.</strong>", `name="ids" value="1"`})
+		wantTexts(t, page(h, "/bulk?action=redrive&status=dead&before=1000"), []string{"<strong>1 job.</strong>", `name="ids" value="1"`})
 	})
 }

@@ -26,7 +26,7 @@ type jobPage struct {
 	Unreadable string
 	Timeline   []event
 	Values     []shownValue
-	CanRetry   bool
+	CanRedrive bool
 	CanCancel  bool
 	CanRun     bool
 	CanDelete  bool
@@ -82,16 +82,16 @@ func job(q *request) error {
 	isExplained := r.Status != queue.StatusCompleted
 	asksValues := q.URL.Query().Get("values") != ""
 	page := jobPage{
-		Record:    r,
-		Error:     q.shown(Value{Kind: r.Kind, Field: FieldError, Text: r.LastError}),
-		Timeline:  q.timeline(&r),
-		CanRetry:  q.may(Operate) && q.h.source.editor != nil && canRetry(r.Status),
-		CanCancel: q.may(Operate) && q.h.source.canceller != nil && canCancel(&r),
-		CanRun:    q.may(Operate) && q.h.source.editor != nil && canRun(&r, q.now),
-		CanDelete: q.may(Edit) && q.h.source.editor != nil && r.Status != queue.StatusRunning,
-		IsAsked:   r.Status == queue.StatusRunning && !r.CancelAt.IsZero(),
-		IsShown:   asksValues && q.may(Payload),
-		NoResult:  !mayRead,
+		Record:     r,
+		Error:      q.shown(Value{Kind: r.Kind, Field: FieldError, Text: r.LastError}),
+		Timeline:   q.timeline(&r),
+		CanRedrive: q.may(Operate) && q.h.source.editor != nil && canRedrive(r.Status),
+		CanCancel:  q.may(Operate) && q.h.source.canceller != nil && canCancel(&r),
+		CanRun:     q.may(Operate) && q.h.source.editor != nil && canRun(&r, q.now),
+		CanDelete:  q.may(Edit) && q.h.source.editor != nil && r.Status != queue.StatusRunning,
+		IsAsked:    r.Status == queue.StatusRunning && !r.CancelAt.IsZero(),
+		IsShown:    asksValues && q.may(Payload),
+		NoResult:   !mayRead,
 	}
 	if isExplained {
 		page.Answer, found = q.answer(q.Context(), id)
@@ -205,7 +205,7 @@ func (q *request) id() (int64, error) {
 	return id, nil
 }
 
-func canRetry(s queue.Status) bool {
+func canRedrive(s queue.Status) bool {
 	return s == queue.StatusDead || s == queue.StatusCancelled || s == queue.StatusHeld
 }
 

@@ -69,7 +69,7 @@ func TestRoles(t *testing.T) {
 	s := siteOf(t, q, web.Options{})
 	crawl(t, s)
 	s.want("jobs/1", "email.welcome", "550 mailbox full", "may not read payloads")
-	for _, action := range []string{"jobs/1/retry", "jobs/2/cancel", "jobs/2/delete"} {
+	for _, action := range []string{"jobs/1/redrive", "jobs/2/cancel", "jobs/2/delete"} {
 		if a := s.post(action, "reason=because"); !strings.HasSuffix(a.header.Get("Location"), "&n=1") {
 			t.Errorf("%s: %d: %s", action, a.status, a.body)
 		}
@@ -83,7 +83,7 @@ func TestRoles(t *testing.T) {
 	if a := s.post("bulk", formOn(t, page.body).Encode()); !strings.Contains(a.body, "1 job changed") {
 		t.Errorf("bulk: %d: %s", a.status, a.body)
 	}
-	s.want("audit", "jobs.retry", "jobs.delete", "queues.pause", "kinds.pause", "schedules.pause", "because")
+	s.want("audit", "jobs.redrive", "jobs.delete", "queues.pause", "kinds.pause", "schedules.pause", "because")
 	if page := s.want("schedules", "nightly", "report", "Resume nightly"); strings.Contains(page.body, "secret") {
 		t.Error("the page of schedules shows a payload")
 	}

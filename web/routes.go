@@ -28,7 +28,7 @@ var routes = []route{
 	{"GET", "/assets/{name}", View, asset},
 
 	{"POST", "/read", View, readNow},
-	{"POST", "/jobs/{id}/retry", View | Operate, retryJob},
+	{"POST", "/jobs/{id}/redrive", View | Operate, redriveJob},
 	{"POST", "/jobs/{id}/cancel", View | Operate, cancelJob},
 	{"POST", "/jobs/{id}/run", View | Operate, runJob},
 	{"POST", "/jobs/{id}/delete", View | Edit, deleteJob},

@@ -264,7 +264,7 @@ func TestFirstLook(t *testing.T) {
 			"/": {"counts (not known yet)", "No workers"}, "/jobs": {"jobs (not known yet)", "jobs/1"}, "/kinds": {"kinds (not known yet)", "broken pipe"},
 			"/kinds/k": {"errors (not known yet)", "broken pipe"}, "/queues": {"counts (not known yet)", "queues/mail"},
 			"/queues/mail": {"limits and pauses (not known yet)", `name="running" inputmode="numeric" value="2"`},
-			"/jobs/2":      {"This is being found out.", "No worker is alive"}, "/bulk?action=retry&status=dead": {"The jobs are being counted", "<strong>1 job.</strong>"},
+			"/jobs/2":      {"This is being found out.", "No worker is alive"}, "/bulk?action=redrive&status=dead": {"The jobs are being counted", "<strong>1 job.</strong>"},
 		} {
 			h := newHandler(t, q)
 			began := time.Now()

@@ -31,7 +31,7 @@ var rules = map[string]web.Permission{
 	"GET /bulk":                        web.Operate | web.Bulk,
 	"GET /assets/{name}":               web.View,
 	"POST /read":                       web.View,
-	"POST /jobs/{id}/retry":            web.Operate,
+	"POST /jobs/{id}/redrive":          web.Operate,
 	"POST /jobs/{id}/cancel":           web.Operate,
 	"POST /jobs/{id}/run":              web.Operate,
 	"POST /jobs/{id}/delete":           web.Edit,
@@ -204,7 +204,7 @@ func TestRedacted(t *testing.T) {
 	s := newSite(t, web.Options{Authorize: web.Everyone(web.Operator)})
 	s.enqueue(&queue.Job{Kind: "a", Payload: json.RawMessage(`{"card":"4111-secret","big":12345678901234567890}`), Headers: map[string]string{"token": "secret-header"}})
 	fail(t, s.q, queue.DefaultQueue, `card "4111-secret" of ann@secret.example (id 4711-secret) refused`)
-	for _, page := range []string{"", "jobs", "jobs/1", "jobs/1?values=1", "jobs?status=dead", "bulk?action=retry&status=dead"} {
+	for _, page := range []string{"", "jobs", "jobs/1", "jobs/1?values=1", "jobs?status=dead", "bulk?action=redrive&status=dead"} {
 		if a := s.want(page); strings.Contains(a.body, "secret") || strings.Contains(a.body, "Show the values") {
 			t.Errorf("%s shows a value:\n%s", page, a.body)
 		}

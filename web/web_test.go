@@ -239,7 +239,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("job %s: %d: %s", id, a.status, a.body)
 		}
 	}
-	if a := s.post("jobs/77/retry", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no such job.") {
+	if a := s.post("jobs/77/redrive", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "There is no such job.") {
 		t.Errorf("retry of a job that was never there: %d: %s", a.status, a.body)
 	}
 	s.want("audit?actor=ann", "jobs.delete", "twice", "jobs/2")
@@ -285,11 +285,11 @@ func TestActions(t *testing.T) {
 			t.Errorf("%s: status %d, to %q", page, a.status, a.header.Get("Location"))
 		}
 	}
-	act("jobs/1/retry", "reason=mailbox+emptied", "../../jobs/1?did=jobs.retry&n=1")
+	act("jobs/1/redrive", "reason=mailbox+emptied", "../../jobs/1?did=jobs.redrive&n=1")
 	if got := s.status(1); got != queue.StatusPending {
 		t.Errorf("retried: %s", got)
 	}
-	act("jobs/1/retry", "", "../../jobs/1?did=jobs.retry&n=0")
+	act("jobs/1/redrive", "", "../../jobs/1?did=jobs.redrive&n=0")
 	act("jobs/2/run", "", "../../jobs/2?did=jobs.run&n=1")
 	act("jobs/2/cancel", "reason=wrong+order", "../../jobs/2?did=jobs.cancel&n=1")
 	if got := s.status(2); got != queue.StatusCancelled {
@@ -305,7 +305,7 @@ func TestActions(t *testing.T) {
 	act("kinds/a/pause", "paused=true", "../../kinds?did=kinds.pause&n=1")
 	s.want("kinds", "Resume a")
 	act("kinds/a/pause", "paused=false", "../../kinds?did=kinds.resume&n=1")
-	if log := s.log.String(); !strings.Contains(log, `actor=ann action=jobs.retry target=jobs/1 changed=1 reason="mailbox emptied"`) {
+	if log := s.log.String(); !strings.Contains(log, `actor=ann action=jobs.redrive target=jobs/1 changed=1 reason="mailbox emptied"`) {
 		t.Errorf("the log lacks the action:\n%s", log)
 	}
 	if a := s.post("queues/default/pause", ""); a.status != http.StatusBadRequest {

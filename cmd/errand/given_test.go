@@ -17,7 +17,7 @@ var meansZero = []string{
 	"doctor --backlog-fail", "doctor --backlog-warn", // their help says what it means
 	"enqueue --delay", "enqueue --priority",
 	"jobs cancel --min-attempts", "jobs delete --min-attempts", "jobs list --min-attempts",
-	"jobs reschedule --min-attempts", "jobs retry --min-attempts", // all jobs have been run so often
+	"jobs redrive --min-attempts", "jobs reschedule --min-attempts", // all jobs have been run so often
 	"migrate print --after",
 	"queues limit --group-rate-burst", "queues limit --per-group", "queues limit --rate-burst", "queues limit --running", "queues limit --share",
 }

@@ -78,7 +78,7 @@ func waiting(t *testing.T, db *sql.DB) (n int) {
 // names the session as the reason if its time is enough for that.
 func TestLockedTable(t *testing.T) {
 	commands := []string{
-		"jobs list", "jobs list --created-since 1h", "jobs show 1", "jobs retry 1", "jobs cancel 1", "jobs delete 1", "jobs reschedule 1 --now",
+		"jobs list", "jobs list --created-since 1h", "jobs show 1", "jobs redrive 1", "jobs cancel 1", "jobs delete 1", "jobs reschedule 1 --now",
 		"jobs cancel --queue default --yes --max 10", "jobs delete --status completed --kind kind --yes --max 10",
 		"queues list", "queues show default", "queues pause default", "queues limit default --running 1", "kinds list", "kinds pause kind",
 		"stats", "workers", "explain 1", "explain --queue default", "explain --kind kind", "explain --key key", "enqueue kind", "tail", "web",

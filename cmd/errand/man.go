@@ -15,7 +15,7 @@ func manCommand(a *cli.App) *cobra.Command {
 		Short: "Write the manual pages into a folder",
 		Long: `man writes a manual page for each command into the folder, which it creates if
 it does not exist. Their date is that of SOURCE_DATE_EPOCH, or else today's.`,
-		Example: `  errand man ~/.local/share/man/man1 && man errand-jobs-retry`,
+		Example: `  errand man ~/.local/share/man/man1 && man errand-jobs-redrive`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.Accept(); err != nil {

@@ -140,7 +140,7 @@ var pages = map[string]string{
 	"kinds": "kinds", "schedules": "schedules", "workers": "workers", "health": "health", "audit": "audit", "job-pending": "jobs/81", "none": "no-such-page", "no-match": "jobs?kind=x", "bad-filter": "jobs?for=x",
 	"kind": "kinds/webhook.send", "jobs-dead": "jobs?status=dead", "no-job": "jobs/999",
 	"queue": "queues/webhooks", "job": "jobs/2", "job-values": "jobs/2?values=1", "job-running": "jobs/33", "job-cancelled": "jobs/40",
-	"bulk": "bulk?action=cancel&status=pending&queue=webhooks", "bulk-ticked": "bulk?action=retry&status=dead&ticked=1&job=2&job=31",
+	"bulk": "bulk?action=cancel&status=pending&queue=webhooks", "bulk-ticked": "bulk?action=redrive&status=dead&ticked=1&job=2&job=31",
 }
 
 // needsJobs are the pages that an empty shop does not have.

@@ -231,7 +231,7 @@ func TestHostileTexts(t *testing.T) {
 		s.settle(queue.Dead, fmt.Errorf("%s", text), 0, s.claim(name, 1)...)
 		open[fmt.Sprint(i)] = fmt.Sprintf("jobs/%d?values=1", i+1)
 	}
-	open["hostile-ticked"] = "bulk?action=retry&status=dead&ticked=1&job=1&job=2&job=3&job=4&job=5&job=6&job=7&job=8&job=9"
+	open["hostile-ticked"] = "bulk?action=redrive&status=dead&ticked=1&job=1&job=2&job=3&job=4&job=5&job=6&job=7&job=8&job=9"
 	b := newTab(t)
 	b.look(1280, 800, "light")
 	b.open(s.url + "kinds")

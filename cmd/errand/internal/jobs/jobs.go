@@ -20,9 +20,9 @@ import (
 func (a app) jobsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jobs",
-		Short: "List, show, retry, cancel, reschedule and delete jobs",
+		Short: "List, show, redrive, cancel, reschedule and delete jobs",
 	}
-	return cli.Group(cmd, a.listJobsCommand(), a.showJobsCommand(), a.retryCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deleteCommand())
+	return cli.Group(cmd, a.listJobsCommand(), a.showJobsCommand(), a.redriveCommand(), a.cancelCommand(), a.rescheduleCommand(), a.deleteCommand())
 }
 
 // JSON is a job in the JSON of this program: the payload and the headers only if asked for.

@@ -14,7 +14,7 @@ import (
 const maxKept = 1000
 
 // tellKept says why jobs stay as they are that an operation was for: live jobs have the keys of
-// those that were to be retried, or they have changed meanwhile. done is how many jobs it has
+// those that were to be redriven, or they have changed meanwhile. done is how many jobs it has
 // changed.
 func (a app) tellKept(ctx context.Context, d *dburl.Database, inspector driver.Inspector, op *operation, jobs []queue.Record, done int) error {
 	kept, told := len(jobs)-done, 0
@@ -53,7 +53,7 @@ func staysText(n int) string {
 	return cli.CountText(n, "job") + " stay"
 }
 
-// tellHolder says which live job has the key of a job that was to be retried, if one has.
+// tellHolder says which live job has the key of a job that was to be redriven, if one has.
 func (a app) tellHolder(ctx context.Context, inspector driver.Inspector, chosen queue.Record) (isTold bool, err error) {
 	r, ok, err := inspector.Job(ctx, chosen.ID)
 	if err != nil || !ok || r.Status != chosen.Status || r.Key == "" {

@@ -13,8 +13,8 @@ import (
 
 // An operation changes jobs.
 type operation struct {
-	name     string         // such as retry
-	past     string         // such as retried
+	name     string         // such as redrive
+	past     string         // such as redriven
 	statuses []queue.Status // that it acts on
 	usual    []queue.Status // those that filters choose without --status
 	needsKey bool           // it leaves a job alone whose key a live job has
@@ -24,17 +24,18 @@ type operation struct {
 // live are the statuses of jobs that have not ended.
 var live = []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
 
-func (a app) retryCommand() *cobra.Command {
+func (a app) redriveCommand() *cobra.Command {
 	return a.operationCommand(&cobra.Command{
-		Use:   "retry [ID...]",
-		Short: "Make dead, cancelled or held jobs pending again",
-		Long: `jobs retry makes jobs pending and due now, with all their attempts. With filters
+		Use:     "redrive [ID...]",
+		Aliases: []string{"retry"},
+		Short:   "Make dead, cancelled or held jobs pending again",
+		Long: `jobs redrive makes jobs pending and due now, with all their attempts. With filters
 it acts on dead jobs, or with --status on cancelled or held ones. A job stays as
 it is if a live job has its key; the answer then names that job.`,
-		Example: `  errand jobs retry 42
-  errand jobs retry --kind email.welcome --queue emails`,
+		Example: `  errand jobs redrive 42
+  errand jobs redrive --kind email.welcome --queue emails`,
 	}, &operation{
-		name: "retry", past: "retried", usual: []queue.Status{queue.StatusDead}, needsKey: true,
+		name: "redrive", past: "redriven", usual: []queue.Status{queue.StatusDead}, needsKey: true,
 		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error) {
 			redriver, err := cli.Need[driver.Editor](d)

@@ -136,7 +136,7 @@ func TestCrowdOfBrokenPages(t *testing.T) {
 func TestBulk(t *testing.T) {
 	for _, dead := range []int{7, 1500} {
 		q, root := dashboard(t, dead)
-		bulk, err := NewBulk(t.Context(), root, "bulk?action=retry&status=dead&queue=default")
+		bulk, err := NewBulk(t.Context(), root, "bulk?action=redrive&status=dead&queue=default")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestBulk(t *testing.T) {
 
 func TestBulkOfNothing(t *testing.T) {
 	_, root := dashboard(t, 0)
-	if _, err := NewBulk(t.Context(), root, "bulk?action=retry&status=dead&queue=default"); err == nil {
+	if _, err := NewBulk(t.Context(), root, "bulk?action=redrive&status=dead&queue=default"); err == nil {
 		t.Error("got nil, want an error")
 	}
 	if _, err := NewBulk(t.Context(), root, "bulk?action=nothing"); err == nil {

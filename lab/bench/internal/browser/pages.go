@@ -34,7 +34,7 @@ var walk = []Page{
 	at("workers", "workers"),
 	at("health", "health"),
 	at("audit", "audit"),
-	at("bulk", "bulk?action=retry&status=dead&queue=queue-07"),
+	at("bulk", "bulk?action=redrive&status=dead&queue=queue-07"),
 }
 
 func at(name, path string) Page { return Page{name, func(*session) string { return path }} }

@@ -48,7 +48,7 @@ func (s *site) measureBulk(ctx context.Context) ([]result.Figure, error) {
 // retryAll retries the jobs. In the middle of its second step the dashboard's process is killed,
 // and another one started by restart.
 func (s *site) retryAll(ctx context.Context, restart func() error) error {
-	bulk, err := browser.NewBulk(ctx, s.root(), "bulk?action=retry&status=dead&queue=default")
+	bulk, err := browser.NewBulk(ctx, s.root(), "bulk?action=redrive&status=dead&queue=default")
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *site) checkRetried(ctx context.Context) error {
 		{"dead jobs left", `SELECT count(*) FROM errand.jobs WHERE status = 'dead' AND queue = 'default'`, 0},
 		{"jobs retried", `SELECT count(*) FROM errand.jobs WHERE redrives = 1`, s.Jobs(dashboardRows) / deadShare},
 		{"jobs retried more than once", `SELECT count(*) FROM errand.jobs WHERE redrives > 1`, 0},
-		{"jobs retried by the audit log", `SELECT sum(count)::bigint FROM errand.audit WHERE action = 'jobs.retry'`, s.Jobs(dashboardRows) / deadShare},
+		{"jobs retried by the audit log", `SELECT sum(count)::bigint FROM errand.audit WHERE action = 'jobs.redrive'`, s.Jobs(dashboardRows) / deadShare},
 	} {
 		n, err := s.Postgres.Number(ctx, c.query)
 		if err != nil {
