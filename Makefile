@@ -76,7 +76,7 @@ screenshots: ## write the pictures of the dashboard in docs/ anew
 	cd web/browsertest && go test -vet=off -run TestDocPictures -update
 
 cover: ## run every test and show the coverage of each function
-	go test -timeout 20m -coverpkg=./queue/...,./middleware/...,./backend/... -coverprofile=coverage.out ./...
+	go test -timeout 20m -coverpkg=./queue/...,./engine/...,./middleware/...,./backend/... -coverprofile=coverage.out ./...
 	go tool cover -func=coverage.out
 
 fuzz: ## run each fuzz target for FUZZTIME
@@ -94,7 +94,7 @@ chaos: ## break processes, servers and networks, and count lost jobs (hours; SHO
 	cd lab/chaos && go run . $(if $(SHORT),-short -parallel 2)
 
 microbench: ## run the benchmarks beside the code
-	go test -run '^$$' -bench . ./queue/... ./middleware/... ./backend/...
+	go test -run '^$$' -bench . ./queue/... ./engine/... ./middleware/... ./backend/...
 
 quickstart: ## run the README's example, on SQLite and on Postgres
 	cd examples && DATABASE_URL= go run ./quickstart
