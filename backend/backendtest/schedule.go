@@ -27,6 +27,7 @@ var scheduleCases = []testCase{
 	{"eight callers fire each tick once", hasSchedules | isFull, testFireTogether},
 	{"callers that crash", hasSchedules | isFull, testFireCrash},
 	{"missed ticks", hasSchedules, testMissed},
+	{"missed days in a zone", hasSchedules, testMissedInZone},
 	{"missed ticks with long payloads", hasSchedules, testMissedMany},
 	{"a tick of other time zone data", hasSchedules, testFireForeign},
 	{"runs do not pile up", hasSchedules, testFirePileUp},

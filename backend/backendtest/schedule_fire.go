@@ -183,6 +183,21 @@ func testFireCrash(t *testing.T, h Harness) {
 	wantEach(t, h, n)
 }
 
+// testMissedInZone: after three days without a worker the job is of the last tick in the schedule's
+// zone, and so is the next tick. Tokyo's clocks do not change.
+func testMissedInZone(t *testing.T, h Harness) {
+	s := schedule("a")
+	s.Spec, s.Zone = "0 9 * * *", "Asia/Tokyo"
+	setSchedules(t, h, nil, s)
+	next := listSchedules(t, h, 1)[0].Next
+	h.Rewind(t, 72*time.Hour)
+	fire(t, h, 1)
+	wantTicks(t, h, "after three days", "a", next.Add(-24*time.Hour))
+	if got := listSchedules(t, h, 1)[0].Next; !got.Equal(next) {
+		t.Errorf("next tick after three days: got %v, want %v", got, next)
+	}
+}
+
 // testMissed: the policies after three hours without a worker. The last tick is half an hour old.
 func testMissed(t *testing.T, h Harness) {
 	const absence = 3 * time.Hour

@@ -149,9 +149,9 @@ func (s Spec) nextInDay(from int) (minute int, ok bool) {
 func has(set uint64, n int) bool { return set>>n&1 == 1 }
 
 // Due returns the latest of the times from first to now, at most most of them in their order, and
-// the next time after now. first counts as a time even if the expression does not match it. If
-// first is after now, due is empty and next is first. Due takes less than a millisecond, however
-// long ago first was.
+// the next time after now, in first's zone. first counts as a time even if the expression does not
+// match it. If first is after now, due is empty and next is first. Due takes less than a
+// millisecond, however long ago first was.
 func (s Spec) Due(first, now time.Time, most int) (due []time.Time, next time.Time) {
 	if first.After(now) {
 		return nil, first
@@ -163,6 +163,7 @@ func (s Spec) Due(first, now time.Time, most int) (due []time.Time, next time.Ti
 		}
 		return due, withinYears(first.Add((n + 1) * s.every))
 	}
+	now = now.In(first.Location())
 	for window := time.Hour; ; window *= 24 {
 		from := now.Add(-window)
 		isAll := window > 24*365*24*time.Hour || !from.After(first)

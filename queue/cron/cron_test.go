@@ -177,3 +177,31 @@ func TestDue(t *testing.T) {
 		}
 	}
 }
+
+// TestDueInZone: the times of an absence are those of first's zone, whatever the zone of now.
+func TestDueInZone(t *testing.T) {
+	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Tokyo", "Australia/Lord_Howe", "UTC"} {
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"30 2 * * *", "0 9 * * 1-5", "0 8,20 * * *", "0 */2 * * *", "*/15 8-18 * * *", "0 0 1 * *", "@daily"} {
+			spec := parse(t, text)
+			for day := range 60 {
+				first := spec.Next(time.Date(2027, 3, 1+day*6, 0, 0, 0, 0, location))
+				now := first.Add(time.Duration(day*day) * time.Hour / 7)
+				want := []time.Time{first}
+				next := spec.Next(first)
+				for ; !next.After(now); next = spec.Next(next) {
+					want = append(want, next)
+				}
+				for _, most := range []int{1, 5, 100} {
+					due, got := spec.Due(first, now.UTC(), most)
+					if kept := want[max(len(want)-most, 0):]; !slices.EqualFunc(due, kept, time.Time.Equal) || !got.Equal(next) {
+						t.Fatalf("%q in %s from %v to %v, at most %d: got %v, next %v; want %v, next %v", text, zone, first, now, most, due, got, kept, next)
+					}
+				}
+			}
+		}
+	}
+}
