@@ -13,8 +13,8 @@ func manCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages into a folder",
-		Long: `man writes a manual page for each command into the folder, which it creates if
-it does not exist. Their date is that of SOURCE_DATE_EPOCH, or else today's.`,
+		Long: `man writes a manual page for each command into the folder, and creates the folder
+if it does not exist. The date of the pages is SOURCE_DATE_EPOCH, or else today.`,
 		Example: `  errand man ~/.local/share/man/man1 && man errand-jobs-redrive`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

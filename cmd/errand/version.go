@@ -26,7 +26,7 @@ type version struct {
 func versionCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this program, and of the tables that it knows",
+		Short: "Print the versions of this program and of its tables",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := a.Accept(); err != nil {

@@ -94,14 +94,26 @@ func (a *App) Root(commands ...*cobra.Command) *cobra.Command {
 		Long: `errand looks at a job queue and operates it, on PostgreSQL, in a SQLite file or in
 Redis.
 
-The database is that of --url, or else of ERRAND_DATABASE_URL, or else of
-DATABASE_URL: postgres://user:password@host:port/database, sqlite:path, or
-redis://user:password@host:port?namespace=name, with rediss: for TLS, and with
-host:port,host:port for a cluster, or redis+sentinel://host:port/master-name.
+The URL of the database is --url, or else ERRAND_DATABASE_URL, or else
+DATABASE_URL:
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched, 4 refused,
-5 doctor or explain found a problem, 6 not known whether it was done, 130
-interrupted.`,
+  postgres://user:password@host:port/database
+  sqlite:path
+  redis://user:password@host:port?namespace=name
+  redis://host:port,host:port for a cluster
+  redis+sentinel://host:port/master-name
+  rediss: instead of redis: for TLS
+
+Exit codes:
+
+  0    done
+  1    failed
+  2    wrong usage
+  3    nothing matched
+  4    refused
+  5    doctor or explain found a problem
+  6    not known whether the command has done its work
+  130  interrupted`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: checkGiven,
@@ -109,7 +121,7 @@ interrupted.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "the database's `URL`")
 	flags.StringVarP(&a.Format, "output", "o", "table", "`format`: table, wide, json or jsonl")
-	flags.DurationVar(&a.Timeout, "timeout", 5*time.Second, "how long the database may take for an answer, or for a step of long work")
+	flags.DurationVar(&a.Timeout, "timeout", 5*time.Second, "how long the database may take to answer, or a step of long work")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not name the database on standard error")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
 	return Group(root, commands...)
@@ -131,7 +143,8 @@ func Group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return parent
 }
 
-// checkTopics makes help and completion, which cobra adds to root, refuse what is not a command.
+// checkTopics makes help and completion, which cobra adds to root, refuse a name that is no
+// command.
 func checkTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -169,7 +182,7 @@ func names(cmd *cobra.Command) (list []string) {
 	return list
 }
 
-// action is what a command does with a database.
+// action is the part of a command that uses the database.
 type action func(ctx context.Context, d *dburl.Database, args []string) error
 
 // Reading makes the RunE of a command that only reads: the database refuses its writes. The command

@@ -18,8 +18,8 @@ import (
 // applicationName is how pg_stat_activity shows this program.
 const applicationName = "errand-cli"
 
-// connections is how many a command has: for a transaction, for what it reads meanwhile, and for
-// findLock.
+// connections is how many connections a command has: one for a transaction, one for reading beside
+// it, and one for findLock.
 const connections = 3
 
 // databaseURL returns the URL of the database and where it comes from.
@@ -80,7 +80,7 @@ func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duratio
 	case err != nil:
 		return nil, err
 	case d.Scheme == dburl.Memory:
-		return nil, Usagef("memory: is a queue of one process, which no other can see")
+		return nil, Usagef("memory: is a queue inside one process: no other program can open it")
 	case d.DB == nil: // Open has asked the server
 		return d, nil
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// zeroFlags are the flags whose 0 means what it says. Their commands check them.
+// zeroFlags are the flags that may be 0. Their commands check them.
 var zeroFlags = []string{"after", "backlog-fail", "backlog-warn", "delay", "group-rate-burst", "min-attempts", "per-group", "priority",
 	"rate-burst", "running", "share"}
 
-// signedFlags are the flags whose values below 0 mean what they say.
+// signedFlags are the flags that may be below 0.
 var signedFlags = []string{"before"} // SQL may have given jobs such IDs
 
-// checkGiven returns an error for an argument or a flag that is given without a value. The command
-// would understand it as not given, and an action would take more jobs than its filters say. It
-// also refuses a flag that no stored text can be like.
+// checkGiven returns an error for an argument or a flag that is given without a value. Such a flag
+// would count as not given, and an action would take more jobs than its filters say. checkGiven
+// also refuses text that no database stores, because it is not UTF-8.
 func checkGiven(cmd *cobra.Command, args []string) (err error) {
 	if cmd.DisableFlagParsing { // completion: what has been typed may be empty
 		return nil

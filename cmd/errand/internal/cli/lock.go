@@ -14,8 +14,8 @@ type heldLock struct {
 	table      string // "" for a row, and for an advisory lock
 	isAdvisory bool   // as migrations take one
 	lockOwner
-	// before is the session that comes before this program, if the owner is a different one, for
-	// which that session waits. Its pid is 0 if there is none.
+	// before is the session directly before this program, if it is not the owner but waits for the
+	// owner, too. Its pid is 0 if there is no such session.
 	before lockOwner
 }
 
@@ -59,10 +59,11 @@ func (l *heldLock) remedy() string {
 	return fmt.Sprintf("End its transaction, or: SELECT pg_terminate_backend(%d)", l.pid)
 }
 
-// lockHolders returns for what a session of this program waits: the name of the table, empty for a
-// row; whether the lock is an advisory one; the process ID and the application of the session that
-// waits for none itself and has to end first; and those of the session directly before this
-// program's, if that is a different one. The ID 0 is that of a prepared transaction.
+// lockHolders finds the lock for which a session of this program waits. Its columns are the name of
+// the table, empty for a row; whether the lock is an advisory lock; process ID and application of
+// the session that has to end first, which waits for no lock itself; and process ID and application
+// of the session directly before this program, if it is a different session. A prepared transaction
+// has the ID 0.
 const lockHolders = `
 WITH RECURSIVE waiter AS (
 	SELECT w.pid, CASE WHEN l.locktype = 'tuple' THEN '' ELSE coalesce(l.relation::regclass::text, '') END AS relation, l.locktype = 'advisory' AS is_advisory
@@ -98,8 +99,8 @@ func findLock(ctx context.Context, d *dburl.Database) *heldLock {
 	return &l
 }
 
-// watchLock looks for whose lock this program waits, until it has found it or ctx ends. Later there
-// is nothing to see: the server has ended the statement that waited.
+// watchLock looks for the lock for which this program waits, until it has found the lock or ctx
+// ends. After that there is nothing to find: the server has ended the waiting statement.
 func (a *App) watchLock(ctx context.Context, d *dburl.Database) *heldLock {
 	for {
 		if lock := findLock(ctx, d); lock != nil || ctx.Err() != nil {

@@ -15,18 +15,18 @@ type Kind struct {
 	Kind   string               `json:"kind"`
 	Paused bool                 `json:"paused"`
 	Seen   map[queue.Status]int `json:"seen"` // how many of the jobs looked at have the status
-	// AtLeast are the statuses that more jobs have than were looked at: Seen may be too low there.
+	// AtLeast are the statuses of which not all jobs were looked at: Seen may be too low there.
 	AtLeast []queue.Status `json:"at_least,omitempty"`
 }
 
-// Statuses are those that jobs have, in the order in which tables show them.
+// Statuses are the statuses that errand sets, in the order in which tables show them.
 var Statuses = []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusHeld, queue.StatusDead, queue.StatusCancelled, queue.StatusCompleted}
 
 // MaxSeen is how many jobs of each status SeenKinds looks at.
 const MaxSeen = 1000
 
-// SeenKinds looks at the newest jobs of each status, and returns their kinds and the paused ones.
-// atLeast are the statuses that more jobs have than it has looked at.
+// SeenKinds looks at the newest jobs of each status, and returns their kinds and the paused kinds.
+// atLeast are the statuses of which it has not looked at all jobs.
 func SeenKinds(ctx context.Context, d *dburl.Database) (list []Kind, atLeast []queue.Status, err error) {
 	inspector, err := Need[driver.Inspector](d)
 	if err != nil {
@@ -93,7 +93,7 @@ func queueNames(ctx context.Context, d *dburl.Database) ([]string, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// KindNames returns the kinds of the newest jobs, and those that are paused.
+// KindNames returns the kinds of the newest jobs, and the paused kinds.
 func KindNames(ctx context.Context, d *dburl.Database) ([]string, error) {
 	list, _, err := SeenKinds(ctx, d)
 	var all []string

@@ -19,7 +19,7 @@ type column struct {
 	isWide bool // only -o wide shows it
 }
 
-// Table is what a command lists. Cells are text as it is stored; rendering escapes them.
+// Table is a list that a command writes. Cells are text as it is stored; rendering escapes them.
 type Table struct {
 	Columns []column
 	rows    [][]string

@@ -22,8 +22,8 @@ func (a *App) Bounded(f action) action {
 	}
 }
 
-// Step runs f, a step of a command, and ends its context after --timeout. The error then says what
-// f has waited for.
+// Step runs f, a step of a command, and ends its context after --timeout. The error then names the
+// lock for which f has waited.
 func (a *App) Step(ctx context.Context, d *dburl.Database, f func(ctx context.Context) error) error {
 	return a.StepFor(ctx, d, 0, f)
 }
@@ -55,7 +55,8 @@ func (a *App) StepFor(ctx context.Context, d *dburl.Database, pending int64, f f
 	return waited
 }
 
-// unknownText tells what the user cannot know after err: "" if there is nothing.
+// unknownText returns a warning if it is not known whether the command has done its work, and ""
+// otherwise.
 func unknownText(err error) string {
 	if !errors.Is(err, queue.ErrUnknown) {
 		return ""
@@ -88,8 +89,9 @@ func hasRunOut(ctx context.Context, err error) bool {
 	return ctx.Err() != nil
 }
 
-// explainWait returns the error of a step whose time is over. Of locks, doctor looks for those on
-// the table of jobs, and explain also for that on the row of a pending job.
+// explainWait returns the error of a step whose time is over. It sends to doctor, which looks for
+// locks on the table of jobs, or to explain, which also looks for a lock on the row of a pending
+// job.
 func (a *App) explainWait(d *dburl.Database, lock *heldLock, pending int64, err error) error {
 	isRow := lock != nil && lock.table == "" && !lock.isAdvisory
 	look := a.Command("doctor")
@@ -104,7 +106,7 @@ func (a *App) explainWait(d *dburl.Database, lock *heldLock, pending int64, err 
 	case d.Scheme == dburl.SQLite:
 		return Refusedf("waited %v for the SQLite file: a program has locked it, perhaps in a transaction that it has not ended. --timeout waits longer", a.Timeout)
 	case sqlState(err) == lockNotAvailable:
-		return Refusedf("waited %v for what a transaction has locked. Look further with: %s", a.Timeout, look)
+		return Refusedf("waited %v for rows or tables that a transaction has locked. Look further with: %s", a.Timeout, look)
 	}
 	return fmt.Errorf("the database has not answered within %v. --timeout waits longer; look further with: %s", a.Timeout, a.Command("doctor"))
 }

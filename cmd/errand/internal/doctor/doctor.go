@@ -18,10 +18,10 @@ func (a app) doctorCommand() *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong with the queue and its database",
-		Long: `doctor runs checks. They change nothing, and each ends after two seconds at most.
-Below each finding it prints what to do about it. It exits with 5 if a check
-warns or fails. docs/doctor.md lists the checks.`,
+		Short: "Look for faults of the queue and its database",
+		Long: `doctor runs checks. A check changes nothing, and ends after two seconds at most.
+Below each finding doctor prints the remedy. It exits with 5 if a check warns or
+fails. docs/doctor.md lists the checks.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -32,8 +32,8 @@ warns or fails. docs/doctor.md lists the checks.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&verbose, "verbose", "v", false, "with the SQL of each check")
-	flags.DurationVar(&o.Backlog.Warn, "backlog-warn", 0, "warn if a due job has waited for so long; 0 means a minute")
-	flags.DurationVar(&o.Backlog.Fail, "backlog-fail", 0, "fail if a due job has waited for so long; 0 means 15 minutes")
+	flags.DurationVar(&o.Backlog.Warn, "backlog-warn", 0, "warn if a due job has waited for this time; 0 means a minute")
+	flags.DurationVar(&o.Backlog.Fail, "backlog-fail", 0, "fail if a due job has waited for this time; 0 means 15 minutes")
 	return cmd
 }
 

@@ -21,12 +21,12 @@ func (a app) explainCommand() *cobra.Command {
 	var q ops.Question
 	cmd := &cobra.Command{
 		Use:   "explain ID | --key KEY | --queue QUEUE | --kind KIND",
-		Short: "Tell why a job does not run, or what has become of it",
+		Short: "Tell why a job does not run, or how it has ended",
 		Long: `explain looks at the job with an ID or a key, or at the due job of a queue or a
-kind that has waited longest. The first verdict is the most important one; those
-after "also" keep the job from running, too. It exits with 5 if somebody has to
-act, and with 3 if there is no such job, queue or kind. docs/doctor.md lists the
-reasons.`,
+kind that has waited longest. It prints the reasons, the most important first. A
+reason after "also" keeps the job from running, too. explain exits with 5 if
+somebody has to act, and with 3 if the job, queue or kind does not exist.
+docs/doctor.md lists the reasons.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  errand explain 42
   errand explain --queue emails`,
@@ -59,10 +59,11 @@ reasons.`,
 
 // noSuchID refuses an ID that only SQL can have given.
 func noSuchID(id string) error {
-	return cli.Usagef("%s: errand gives jobs IDs from 1 on, and explain looks at no others", id)
+	return cli.Usagef("%s: errand gives jobs IDs from 1 on, and explain takes no other ID", id)
 }
 
-// negativeID returns the error of a flag, which is another one if the flag is a number.
+// negativeID returns the error of a flag. If the flag is a number, such as -5, it is an error about
+// an ID.
 func negativeID(_ *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {

@@ -28,7 +28,7 @@ func (a app) confirm(ctx context.Context, op *operation, s selection, shown []qu
 		return nil
 	}
 	if _, ok := cli.Terminal(a.In); !ok {
-		return cli.Refusedf("nobody to ask: without a terminal give --yes and --max")
+		return cli.Refusedf("cannot ask: without a terminal give --yes and --max")
 	}
 	fmt.Fprintf(a.Err, "type the number of jobs to go on: ")
 	line, err := a.readLine(ctx)

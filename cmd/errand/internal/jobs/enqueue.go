@@ -34,12 +34,13 @@ func (a app) enqueueCommand() *cobra.Command {
 		Use:   "enqueue KIND [JSON|-|@FILE]",
 		Short: "Enqueue a job",
 		Long: `enqueue writes one job and prints its ID. The second argument is the payload as
-JSON; @FILE reads it from a file, and - from standard input. Without it the
-payload is null. If a live job of the queue has the same --key, enqueue writes
-nothing and prints the ID of that job.
+JSON; @FILE reads the payload from a file, and - from standard input. Without a
+second argument the payload is null. If a live job of the queue has the same
+--key, enqueue writes nothing and prints the ID of the live job.
 
-Middleware of the programs that enqueue does not see the job: it is not
-encrypted, and dead at its first run if its workers take encrypted jobs only.`,
+The middleware of your programs does not see the job. So the payload is not
+encrypted, and if the workers take encrypted jobs only, the job is dead at its
+first run.`,
 		Args:              enqueueArgs,
 		ValidArgsFunction: cli.FirstArg(a.CompleteKinds),
 		Example: `  errand enqueue email.welcome '{"user": 42}' --key user-42 --delay 10m
@@ -57,13 +58,13 @@ encrypted, and dead at its first run if its workers take encrypted jobs only.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&job.Queue, "queue", queue.DefaultQueue, "the job's queue")
-	flags.Int32Var(&job.Priority, "priority", 0, "lower runs first")
+	flags.Int32Var(&job.Priority, "priority", 0, "the job's priority; a lower number runs first")
 	flags.DurationVar(&job.Delay, "delay", 0, "how long until the job is due")
 	flags.StringVar(&at, "at", "", "when the job is due, as RFC 3339 `time`")
 	flags.IntVar(&job.MaxAttempts, "max-attempts", queue.DefaultMaxAttempts, "how many attempts the job has")
 	flags.StringVar(&job.Key, "key", "", "unique among the live jobs of the queue")
 	flags.BoolVar(&replace, "replace", false, "take the place of the live job that has the key")
-	flags.StringVar(&job.Group, "group", "", "what the job shares with others, such as its tenant")
+	flags.StringVar(&job.Group, "group", "", "the group of the job, such as its tenant")
 	flags.BoolVar(&job.Ordered, "ordered", false, "run the jobs of the group one at a time")
 	flags.IntVar(&job.Cost, "cost", 0, "how many tokens of a rate the job takes")
 	flags.StringToStringVar(&job.Headers, "header", nil, "a header, as `name=value`; may be repeated")

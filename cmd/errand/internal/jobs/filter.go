@@ -29,7 +29,7 @@ func (a app) filterFlags(cmd *cobra.Command, f *queue.Filter, statuses []queue.S
 	}
 	if slices.Contains(statuses, queue.StatusRunning) {
 		flags.BoolVar(&f.Expired, "expired", false, "only running jobs whose lease has expired")
-		flags.DurationVar(&f.RunningFor, "running-for", 0, "only jobs that have been running for at least so long")
+		flags.DurationVar(&f.RunningFor, "running-for", 0, "only jobs that have been running for at least this time")
 	}
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.CompleteQueues)
 	_ = cmd.RegisterFlagCompletionFunc("kind", a.CompleteKinds)

@@ -10,8 +10,8 @@ import (
 // lookup lists a page of jobs, as [driver.Inspector] does.
 type lookup = func(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error)
 
-// find lists up to f.Limit jobs, from several pages if needed, but not from more than so many
-// windows. next is the Before of what follows, or 0. With an error it returns what it has found.
+// find lists up to f.Limit jobs, from several pages if needed, but from at most so many windows.
+// next is the Before of the next page, or 0. With an error find returns the jobs that it has found.
 func find(ctx context.Context, look lookup, f queue.Filter, windows int) (list []queue.Record, next int64, err error) {
 	want := f.Limit
 	isByAge := !f.IsIndexed() // then only the time of creation says where to look

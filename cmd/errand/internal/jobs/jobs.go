@@ -58,12 +58,17 @@ func (a app) listJobsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs, newest first",
-		Long: `jobs list lists jobs, newest first. Completed jobs, jobs of any status, and
-pending ones by group, attempts or creation have no index: it looks at a million
-jobs at most, and says where to look further. By creation it may miss jobs of a
-transaction that was open for more than an hour. Payloads and headers are shown
-only with --payload. errand itself gives no job the status failed: only SQL of
-other programs does.`,
+		Long: `jobs list lists jobs, newest first. Payloads and headers are shown only with
+--payload. No index serves a list of
+
+  completed jobs
+  jobs of any status
+  pending jobs by group, attempts or creation
+
+For such a list the command looks at a million jobs at most, and says where to
+look further. A list by creation may miss jobs of a transaction that was open
+for more than an hour. errand gives no job the status failed: only SQL of other
+programs does.`,
 		Args: cobra.NoArgs,
 		Example: `  errand jobs list --status dead --kind email.welcome
   errand jobs list --status dead --ended-since 30m
@@ -149,5 +154,5 @@ func headerText(headers map[string]string) string {
 	return string(text)
 }
 
-// everyStatus is also that one which errand sets on no job.
+// everyStatus are the Statuses and failed, which errand itself sets on no job.
 var everyStatus = append(cli.Statuses[:len(cli.Statuses):len(cli.Statuses)], queue.StatusFailed)

@@ -10,19 +10,18 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// maxKept is how many jobs tellKept reads.
+// maxKept is how many jobs noteKept reads.
 const maxKept = 1000
 
-// tellKept says why jobs stay as they are that an operation was for: live jobs have the keys of
-// those that were to be redriven, or they have changed meanwhile. done is how many jobs it has
-// changed.
-func (a app) tellKept(ctx context.Context, d *dburl.Database, inspector driver.Inspector, op *operation, jobs []queue.Record, done int) error {
+// noteKept says why chosen jobs stay as they are: live jobs have the keys of jobs to redrive, or
+// jobs have changed meanwhile. done is how many jobs the operation has changed.
+func (a app) noteKept(ctx context.Context, d *dburl.Database, inspector driver.Inspector, op *operation, jobs []queue.Record, done int) error {
 	kept, told := len(jobs)-done, 0
 	if kept == 0 {
 		return nil
 	}
 	if !op.needsKey {
-		a.Notef("%s as before: changed meanwhile by others", staysText(kept))
+		a.Notef("%s as before: changed meanwhile by a program or a person", staysText(kept))
 		return nil
 	}
 	err := a.Step(ctx, d, func(ctx context.Context) error {
@@ -30,7 +29,7 @@ func (a app) tellKept(ctx context.Context, d *dburl.Database, inspector driver.I
 			if told == min(kept, examples) {
 				return nil
 			}
-			isTold, err := a.tellHolder(ctx, inspector, r)
+			isTold, err := a.noteHolder(ctx, inspector, r)
 			if err != nil {
 				return err
 			}
@@ -41,7 +40,7 @@ func (a app) tellKept(ctx context.Context, d *dburl.Database, inspector driver.I
 		return nil
 	})
 	if err == nil && told < kept {
-		a.Notef("%s as before: changed meanwhile by others, or live jobs have their keys", staysText(kept-told))
+		a.Notef("%s as before: changed meanwhile by a program or a person, or live jobs have their keys", staysText(kept-told))
 	}
 	return err
 }
@@ -53,8 +52,8 @@ func staysText(n int) string {
 	return cli.CountText(n, "job") + " stay"
 }
 
-// tellHolder says which live job has the key of a job that was to be redriven, if one has.
-func (a app) tellHolder(ctx context.Context, inspector driver.Inspector, chosen queue.Record) (isTold bool, err error) {
+// noteHolder says which live job has the key of a job to redrive, if there is such a live job.
+func (a app) noteHolder(ctx context.Context, inspector driver.Inspector, chosen queue.Record) (isTold bool, err error) {
 	r, ok, err := inspector.Job(ctx, chosen.ID)
 	if err != nil || !ok || r.Status != chosen.Status || r.Key == "" {
 		return false, err

@@ -14,11 +14,11 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// outcome is what an operation tells.
+// outcome is the answer of an operation.
 type outcome struct {
 	Selected int `json:"selected"`
 	Changed  int `json:"changed"`
-	// DryRun is with --dry-run: IDs are those of the jobs that would be changed.
+	// DryRun is with --dry-run: IDs are of the jobs that would be changed.
 	DryRun bool    `json:"dry_run,omitempty"`
 	IDs    []int64 `json:"ids,omitempty"`
 }
@@ -45,14 +45,14 @@ func (a app) operationCommand(cmd *cobra.Command, op *operation) *cobra.Command 
 	var s selection
 	cmd.Long += `
 
-Name jobs by their IDs, or choose them by filters. With filters the command shows
-how many jobs they choose, and ten of them, and asks for the number. It changes
-exactly those jobs, and none that come later. Without a terminal give --yes and
---max.`
+Name jobs by their IDs, or choose jobs by filters. With filters the command shows
+how many jobs it has chosen, and ten of the jobs, and asks for the number. It
+changes exactly the chosen jobs, and no job that comes later. Without a terminal
+give --yes and --max.`
 	flags := a.filterFlags(cmd, &s.filter, op.statuses)
 	flags.IntVar(&s.max, "max", 10_000, "refuse if the filters choose more than `N` jobs")
 	flags.BoolVar(&s.yes, "yes", false, "do not ask; needs --max")
-	flags.BoolVar(&s.dryRun, "dry-run", false, "only show which jobs")
+	flags.BoolVar(&s.dryRun, "dry-run", false, "show the jobs, and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
 		if s.ids, err = ParseIDs(args); err != nil {
@@ -102,7 +102,7 @@ func (a app) operate(ctx context.Context, d *dburl.Database, op *operation, s se
 	case err != nil:
 		return fmt.Errorf("%d of %d jobs %s, then: %w", done, len(jobs), op.past, err)
 	}
-	if err := a.tellKept(ctx, d, inspector, op, jobs, done); err != nil {
+	if err := a.noteKept(ctx, d, inspector, op, jobs, done); err != nil {
 		return err
 	}
 	return a.report(op, outcome{Selected: len(jobs), Changed: done})
@@ -152,7 +152,7 @@ func (a app) operateNamed(ctx context.Context, d *dburl.Database, inspector driv
 	case done == 0 && isMissing:
 		return cli.Nothingf("no job %s", op.past)
 	}
-	if err := a.tellKept(ctx, d, inspector, op, jobs, done); err != nil {
+	if err := a.noteKept(ctx, d, inspector, op, jobs, done); err != nil {
 		return err
 	}
 	if err := a.report(op, outcome{Selected: len(s.ids), Changed: done}); err != nil {

@@ -30,8 +30,8 @@ func (a app) redriveCommand() *cobra.Command {
 		Aliases: []string{"retry"},
 		Short:   "Make dead, cancelled or held jobs pending again",
 		Long: `jobs redrive makes jobs pending and due now, with all their attempts. With filters
-it acts on dead jobs, or with --status on cancelled or held ones. A job stays as
-it is if a live job has its key; the answer then names that job.`,
+it acts on dead jobs, or with --status on cancelled or held jobs. A job stays as
+it is if a live job has its key; the answer then names the live job.`,
 		Example: `  errand jobs redrive 42
   errand jobs redrive --kind email.welcome --queue emails`,
 	}, &operation{
@@ -51,8 +51,8 @@ func (a app) cancelCommand() *cobra.Command {
 	return a.operationCommand(&cobra.Command{
 		Use:   "cancel [ID...]",
 		Short: "Cancel pending, held and running jobs",
-		Long: `jobs cancel cancels pending and held jobs at once. The workers of running jobs
-are asked to cancel them, which ends their handlers' contexts.`,
+		Long: `jobs cancel cancels pending and held jobs at once. The worker of a running job is
+asked to cancel the job, and ends the context of its handler.`,
 		Example: `  errand jobs cancel 42
   errand jobs cancel --group acme --status pending`,
 	}, &operation{
@@ -106,10 +106,10 @@ held job becomes pending.`,
 func (a app) deleteCommand() *cobra.Command {
 	return a.operationCommand(&cobra.Command{
 		Use:   "delete [ID...]",
-		Short: "Delete jobs that do not run, for good",
-		Long: `jobs delete deletes jobs, with their results. Nothing is left of them, not in an
-archive either. With filters it acts on dead and cancelled jobs, or with --status
-on pending, held or completed ones.`,
+		Short: "Delete jobs for good, except running jobs",
+		Long: `jobs delete deletes jobs, with their results. Nothing of a deleted job is left,
+not in an archive either. With filters it acts on dead and cancelled jobs, or
+with --status on pending, held or completed jobs.`,
 		Example: `  errand jobs delete 42
   errand jobs delete --kind email.welcome --status cancelled`,
 	}, &operation{

@@ -102,7 +102,7 @@ func (a app) choose(ctx context.Context, d *dburl.Database, inspector driver.Ins
 	return jobs, nil
 }
 
-// details reads jobs that were listed bare. It leaves out those that have been deleted meanwhile.
+// details reads jobs that were listed bare. It leaves out jobs that have been deleted meanwhile.
 func (a app) details(ctx context.Context, d *dburl.Database, inspector driver.Inspector, jobs []queue.Record) (list []queue.Record, err error) {
 	err = a.Step(ctx, d, func(ctx context.Context) error {
 		for _, r := range jobs {
@@ -119,7 +119,7 @@ func (a app) details(ctx context.Context, d *dburl.Database, inspector driver.In
 	return list, err
 }
 
-// text returns what was chosen, such as "kind=email.welcome group=acme".
+// text returns the selection as text, such as "kind=email.welcome group=acme".
 func (s selection) text() string {
 	f := s.filter
 	var parts []string

@@ -19,13 +19,13 @@ import (
 func (a app) showJobsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID...",
-		Short: "Show all that is known of jobs",
-		Long: `jobs show shows a job with its last failures. With --payload it also shows its
-payload and headers, its output and its progress, as far as the role may read
-them.`,
+		Short: "Show each field of jobs, and their failures",
+		Long: `jobs show shows a job with its last failures. With --payload it also shows
+payload, headers, output and progress, as far as the database's role may read
+these columns.`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	payload := cmd.Flags().Bool("payload", false, "with payload, headers, output and progress; what is encrypted stays so")
+	payload := cmd.Flags().Bool("payload", false, "with payload, headers, output and progress; an encrypted payload stays encrypted")
 	cmd.RunE = a.Reading(func(ctx context.Context, d *dburl.Database, args []string) error {
 		ids, err := ParseIDs(args)
 		if err != nil {
@@ -36,8 +36,8 @@ them.`,
 	return cmd
 }
 
-// ParseIDs returns the IDs that args name, each once. errand's own begin with 1, but SQL may have
-// written others.
+// ParseIDs returns the IDs that args name, each once. errand gives IDs from 1 on, but SQL may have
+// written lower IDs.
 func ParseIDs(args []string) (ids []int64, err error) {
 	for _, arg := range args {
 		id, err := strconv.ParseInt(arg, 10, 64)

@@ -15,15 +15,15 @@ func (a app) migrateDownCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "down postgres|sqlite",
 		Short: "Print the SQL that removes all tables of errand",
-		Long: `migrate down prints the SQL that removes what migrate up has made: tables, types,
-functions, and the schema if nothing else is in it. All jobs are lost with them.
-It needs no database and changes nothing: read the SQL, and run it as a whole, in
-one transaction.
+		Long: `migrate down prints the SQL that removes the tables, types and functions that
+migrate up has made, with all jobs, and the schema if it is empty then. The
+command needs no database and changes nothing: read the SQL, and run it as a
+whole, in one transaction.
 
-Stop your programs first, and let errand workers and errand stats say that nobody
-works and that no job is left. On PostgreSQL the SQL fails and changes nothing
-while other objects depend on the tables, such as views and foreign keys. SQLite
-does not look: triggers of yours on the tables go with them, and views stay.`,
+First stop your programs. errand workers shows that no worker is left, and errand
+stats that no job is. On PostgreSQL the SQL fails and changes nothing while other
+objects depend on the tables, such as views and foreign keys. SQLite does not
+look: it removes your triggers on the tables, and keeps your views.`,
 		Example: `  errand migrate down postgres | PGOPTIONS='-c lock_timeout=5s' psql -1 -v ON_ERROR_STOP=1 "$DATABASE_URL"
   errand migrate down sqlite | sqlite3 -bail shop.db`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),

@@ -28,10 +28,10 @@ type step struct {
 func (a app) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Create the tables, bring them up to date, or print the SQL that does",
-		Long: `migrate up does what postgres.Migrate and sqlite.Migrate do: any number of
-processes may do so at once, beside running workers. There are no steps back:
-migrate down prints the SQL that removes everything.`,
+		Short: "Create the tables, bring them up to date, or print the SQL",
+		Long: `migrate up calls postgres.Migrate or sqlite.Migrate. Any number of processes may
+migrate at once, beside running workers. There are no steps back: migrate down
+prints the SQL that removes all tables.`,
 	}
 	create := false
 	up := &cobra.Command{
@@ -46,18 +46,19 @@ migrate down prints the SQL that removes everything.`,
 	return cli.Group(cmd, up,
 		&cobra.Command{
 			Use:   "status",
-			Short: "List the migrations, and which have run",
+			Short: "List the migrations, and say of each whether it has run",
 			Args:  cobra.NoArgs,
 			RunE:  a.Reading(a.migrateStatus),
 		},
 		a.Audited(&cobra.Command{
 			Use:   "repair",
 			Short: "Mend sequences that are behind",
-			Long: `On PostgreSQL migrate repair does what postgres.RepairSequences does: a sequence
-that gives IDs that are in use moves a million past the highest. Logical
-replication does not copy sequences before PostgreSQL 19, and some restores set
-them back. errand doctor finds it. The repair may run beside workers, and needs
-the rights of the schema's owner. What it has moved is in the audit log.`,
+			Long: `On PostgreSQL migrate repair calls postgres.RepairSequences. A sequence is behind
+if it gives IDs that are in use; the repair moves it a million past the highest
+ID. Before PostgreSQL 19 logical replication does not copy sequences, and some
+restores set sequences back. errand doctor finds sequences that are behind. The
+repair may run beside workers, and needs the rights of the schema's owner. The
+audit log names the sequences that a repair has moved.`,
 			Args: cobra.NoArgs,
 			RunE: a.Opening(dburl.Options{MustExist: true}, a.migrateRepair),
 		}),
@@ -145,8 +146,8 @@ func (a app) migrateRepair(ctx context.Context, d *dburl.Database, _ []string) e
 	})
 }
 
-// auditRepair appends what a repair has moved to the audit log. The sequence of the log itself may
-// have been behind, so it follows the repair.
+// auditRepair appends a repair's moves to the audit log. It follows the repair, because the
+// sequence of the log itself may have been behind.
 func (a app) auditRepair(ctx context.Context, d *dburl.Database, list []repaired) error {
 	auditor, ok := driver.As[driver.Auditor](d.Queue)
 	if !ok {
@@ -195,7 +196,7 @@ func known(scheme string) (list []step, err error) {
 	return list, err
 }
 
-// steps returns the migrations that this program knows, and those that have run.
+// steps returns the migrations that this program knows, and unknown migrations that have run.
 func steps(ctx context.Context, db queue.DB, scheme string) ([]step, error) {
 	list, err := known(scheme)
 	if err != nil {

@@ -20,19 +20,20 @@ func (a app) migratePrintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print postgres|sqlite",
 		Short: "Print the SQL of the migrations, for a migration tool",
-		Long: `migrate print prints the SQL of each migration, in order. Each is to be run in
-one transaction. It needs no database.
+		Long: `migrate print prints the SQL of each migration, in order. Run each migration in
+one transaction. The command needs no database.
 
 With --dir it writes a file for each migration instead, and prints the files'
-names. Their names begin with the next free numbers of the folder:
-00012_errand_0001_jobs.sql after 00011_users.sql. It leaves out the migrations
-that have a file there, so run it again after an upgrade. With --format goose
-the files are in the format of goose; their Down fails, because there are no
-steps back.
+names. The names begin with the next free numbers of the folder:
+00012_errand_0001_jobs.sql after 00011_users.sql. A migration that has a file in
+the folder is left out, so run the command again after an upgrade. With --format
+goose the files are in the format of goose. The Down of such a file fails,
+because there are no steps back.
 
-With --roles it prints the script of the database roles instead, or writes its
-file: 00015_errand_roles_0012.sql, if version 12 is the last that needs new
-rights. So run this again after an upgrade, too, behind the migrations.`,
+With --roles the command prints the script of the database roles instead, or
+writes its file: 00015_errand_roles_0012.sql, if version 12 is the last version
+that needs new rights. After an upgrade run the command with --roles again, too,
+behind the migrations.`,
 		Example: `  errand migrate print postgres | less
   errand migrate print postgres --dir migrations --format goose
   errand migrate print postgres --dir migrations --format goose --roles`,

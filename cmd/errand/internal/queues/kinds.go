@@ -22,15 +22,15 @@ func (a app) kindsCommand() *cobra.Command {
 		&cobra.Command{
 			Use:   "list",
 			Short: "List the kinds of the newest jobs, and the paused ones",
-			Long: `kinds list looks at the newest jobs of each status, a thousand at most. It
-counts those by kind and status. If there are more, a count is followed by +, in
-JSON its status is in at_least, and a kind of older jobs may be missing: ask for
-it with errand jobs list --kind KIND.`,
+			Long: `kinds list looks at the newest jobs of each status, a thousand at most, and
+counts them by kind and status. If a status has more jobs, + follows each of its
+counts, in JSON the status is in at_least, and a kind of older jobs may be
+missing: ask for such a kind with errand jobs list --kind KIND.`,
 			Args: cobra.NoArgs,
 			RunE: a.Reading(a.listKinds),
 		},
-		a.pauseKindCommand("pause", "Make workers claim no more jobs of these kinds, in any queue", true),
-		a.pauseKindCommand("resume", "End the pause of these kinds", false))
+		a.pauseKindCommand("pause", "Make workers claim no more jobs of some kinds, in any queue", true),
+		a.pauseKindCommand("resume", "End the pause of some kinds", false))
 }
 
 func (a app) pauseKindCommand(name, short string, paused bool) *cobra.Command {
@@ -44,7 +44,7 @@ func (a app) pauseKindCommand(name, short string, paused bool) *cobra.Command {
 			return a.pauseKinds(ctx, d, args, paused, unseen)
 		}),
 	}
-	cmd.Flags().BoolVar(&unseen, "unseen", false, "also a kind that no job, schedule or live worker has")
+	cmd.Flags().BoolVar(&unseen, "unseen", false, "accept a kind that no job, schedule or live worker has")
 	return a.Audited(cmd)
 }
 

@@ -56,12 +56,12 @@ type limits struct {
 func (a app) limitQueueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limit QUEUE",
-		Short: "Change the limits of a queue, or of one of its groups",
+		Short: "Change the limits of a queue, or of a group of it",
 		Long: `queues limit changes how many jobs of a queue run at once, and how many start in
-a time, over all workers. What no flag names stays as it is, and so does a
-pause. 0 ends a limit. In the rule of a --group, 0 means the queue's value and -1
-no limit. A program that sets its rules at its start undoes the change then.
-docs/limits.md and docs/rates.md say what each limit means.`,
+a time, over all workers. A limit that no flag names stays as it is, and a pause
+stays, too. 0 ends a limit. In the rule of a --group, 0 means the queue's value,
+and -1 means no limit. A program that sets the queue's rules when it starts undoes
+the change. docs/limits.md and docs/rates.md explain each limit.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.FirstArg(a.CompleteQueues),
 		Example: `  errand queues limit emails --running 40 --rate 100/s
@@ -92,16 +92,16 @@ func newLimits(flags *pflag.FlagSet) *limits {
 	flags.IntVar(&l.set.PerGroup, "per-group", 0, "how many jobs of one group may run at once")
 	flags.IntVar(&l.set.Share, "share", 0, "how many jobs of a group are claimed before the next group's turn")
 	flags.Var(rateFlag{&l.set.Rate}, "rate", "how many jobs of the queue start in a time, such as 10/s or 5000/24h")
-	flags.IntVar(&l.set.Rate.Burst, "rate-burst", 0, "how many of them may start at once")
+	flags.IntVar(&l.set.Rate.Burst, "rate-burst", 0, "how many jobs of the queue may start at once")
 	flags.Var(rateFlag{&l.set.GroupRate}, "group-rate", "how many jobs of one group start in a time")
-	flags.IntVar(&l.set.GroupRate.Burst, "group-rate-burst", 0, "how many of them may start at once")
-	flags.StringVar((*string)(&l.set.OnDead), "on-dead", "", "what becomes of an ordered job that would be dead: `hold`, or pass")
-	flags.BoolVar(&l.clear, "clear", false, "first end all limits of the rule")
+	flags.IntVar(&l.set.GroupRate.Burst, "group-rate-burst", 0, "how many jobs of one group may start at once")
+	flags.StringVar((*string)(&l.set.OnDead), "on-dead", "", "`hold` an ordered job that would be dead, or let the group pass it: hold or pass")
+	flags.BoolVar(&l.clear, "clear", false, "end all limits of the rule before other flags take effect")
 	flags.BoolVar(&l.unseen, "unseen", false, unseenQueue)
 	return l
 }
 
-// ruleFlags copy what a flag says into a rule.
+// ruleFlags copy the value of a flag into a rule.
 var ruleFlags = map[string]func(r *queue.Rule, set queue.Rule){
 	"running":    func(r *queue.Rule, set queue.Rule) { r.Running = set.Running },
 	"per-group":  func(r *queue.Rule, set queue.Rule) { r.PerGroup = set.PerGroup },
@@ -124,7 +124,7 @@ func (l *limits) changesRule() bool {
 	return changes
 }
 
-// apply returns the rule with what the flags change.
+// apply returns the rule with the changes of the flags.
 func (l *limits) apply(r queue.Rule) queue.Rule {
 	if l.clear {
 		r = queue.Rule{Queue: r.Queue, Group: r.Group}
@@ -163,7 +163,7 @@ func (l *limits) checkBursts(changed queue.Rule) error {
 	return nil
 }
 
-// selection returns what the audit log says of a change: queue=emails running=40.
+// selection returns the text of a change for the audit log: queue=emails running=40.
 func (l *limits) selection(r queue.Rule) string {
 	parts := []string{"queue=" + r.Queue}
 	if r.Group != "" {
@@ -196,7 +196,7 @@ type limited struct {
 }
 
 // errRuleChanged: while a rule was being changed, a program or a person has changed it.
-var errRuleChanged = errors.New("the rule is being changed by others again and again, nothing was changed")
+var errRuleChanged = errors.New("programs or people change the rule again and again, nothing was changed")
 
 func (a app) limitQueue(ctx context.Context, d *dburl.Database, name string, l *limits) error {
 	ruler, err := cli.Need[driver.Ruler](d)
@@ -220,7 +220,8 @@ func (a app) limitQueue(ctx context.Context, d *dburl.Database, name string, l *
 	return a.WriteOne(done, strings.TrimRight(ruleTable([]queue.Rule{done.Rule}).Text(), "\n"))
 }
 
-// changeRule changes a rule, and begins anew if the rule was changed by others meanwhile.
+// changeRule changes a rule, and begins anew if a program or a person has changed the rule
+// meanwhile.
 func (a app) changeRule(ctx context.Context, d *dburl.Database, ruler driver.Ruler, name string, l *limits) (done limited, err error) {
 	for range 5 {
 		if done, err = a.tryChangeRule(ctx, d, ruler, name, l); !errors.Is(err, errRuleChanged) {
@@ -253,8 +254,8 @@ func (a app) tryChangeRule(ctx context.Context, d *dburl.Database, ruler driver.
 		if err := ruler.SetRules(ctx, db, after); err != nil || db == nil {
 			return err // without a transaction, Rules would answer with the new rule
 		}
-		// From here to the end of the transaction all others that change rules wait. What they have
-		// committed before, a different connection sees.
+		// From here to the end of the transaction all other changes of rules wait. A different
+		// connection sees the changes that were committed before.
 		now, err := ruleOf(ctx, ruler, name, l.set.Group)
 		if err == nil && now != before {
 			err = errRuleChanged

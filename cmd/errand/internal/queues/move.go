@@ -18,7 +18,7 @@ import (
 // moveAction is the audit log's name for a step of a move.
 const moveAction = "queues.move"
 
-// moveOutcome is what a move tells.
+// moveOutcome is the answer of a move.
 type moveOutcome struct {
 	Moved int `json:"moved"`
 }
@@ -28,16 +28,21 @@ func (a app) moveQueueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "move QUEUE --to URL",
 		Short: "Move the live jobs of a queue to another database",
-		Long: `queues move moves the pending jobs of a queue to another database, and goes on until
-no job of the queue is left that may run. First deploy programs that enqueue and
-work in the new database: a route of backend/router. Old ones may go on meanwhile:
-what they enqueue is moved, too, and each job runs in one of the databases.
+		Long: `queues move moves the pending jobs of a queue to another database, until the queue
+has no more pending or running jobs. First deploy programs that enqueue and work
+in the new database: a route of backend/router. Programs of the old database may go
+on meanwhile: the jobs that they enqueue are moved, too. Each job runs in one of
+the databases.
 
-Jobs that run end where they are. Those that have ended, and held ones, stay. A move
-that was interrupted goes on when it is called again, within 24 hours; until then
-the jobs that it was about to move wait in the queue errand-moving-QUEUE. A queue
-with ordered jobs has to be paused in both databases, and must have none that run.
-Rules and schedules stay: set them in the new database.`,
+In the old database remain:
+
+  running jobs, until they have ended
+  jobs that have ended, and held jobs
+  rules and schedules: set them in the new database
+
+After an interrupted move, call queues move again within 24 hours. Until then the
+jobs that were about to be moved wait in the queue errand-moving-QUEUE. A queue with
+ordered jobs has to be paused in both databases, and must have no running job.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.CompleteQueues,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,7 +110,7 @@ func (a app) newMover(d, target *dburl.Database, name string) (*mover, error) {
 	}, nil
 }
 
-// aside is a backend whose jobs cannot leave for any other queue: those of a partition of Redis.
+// aside is a backend whose jobs cannot leave for any other queue: a partition of Redis.
 type aside interface {
 	SetAside(ctx context.Context, which queue.Selection, to string) (n int, err error)
 }
@@ -181,7 +186,7 @@ func (a app) checkOther(ctx context.Context, d, target *dburl.Database, name str
 	})
 }
 
-// checkOrderedMove returns an error if ordered jobs may overtake others on the way.
+// checkOrderedMove returns an error if ordered jobs may overtake each other on the way.
 func (a app) checkOrderedMove(ctx context.Context, d, target *dburl.Database, name string) error {
 	for _, one := range []*dburl.Database{d, target} {
 		ruler, err := cli.Need[driver.Ruler](one)
@@ -256,7 +261,7 @@ func (a app) moveAll(ctx context.Context, d *dburl.Database, m *mover) error {
 	}
 }
 
-// endMove tells what the move has come to.
+// endMove writes the answer of a move.
 func (a app) endMove(total int, held int64) error {
 	if err := a.WriteOne(moveOutcome{total}, cli.CountText(total, "job")+" moved"); err != nil {
 		return err

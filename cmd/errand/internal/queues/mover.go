@@ -17,13 +17,14 @@ import (
 //   - Problem: a queue's live jobs have to go to another database while programs enqueue and work
 //     there, and this program may die at any point. No job may be lost, or run in both.
 //   - Rule: pending jobs first change to the queue of transit, in the old database, which no worker
-//     serves. From there a batch is received in the new one, which leaves out what it has received
-//     before, and then deleted. So what died halfway goes on with what is in transit.
-//   - Bounds: a move that died goes on within [driver.TransferWindow]. Jobs that run stay until
-//     they have ended or are pending again; held ones stay.
+//     serves. The new database receives a batch of these jobs, except jobs that it has received
+//     before, and then the old database deletes the batch. So a move after a move that died begins
+//     with the jobs in transit.
+//   - Bounds: a move that died goes on within [driver.TransferWindow]. Running jobs stay until they
+//     have ended or are pending again; held jobs stay.
 //   - Test: TestMoveCrashes, TestMoveBesideWorkers.
 
-// transitPrefix is what the names of queues in transit begin with.
+// transitPrefix is the prefix of the names of queues in transit.
 const transitPrefix = "errand-moving-"
 
 // How many jobs are set aside at once, and how many are read, received and deleted.
@@ -52,7 +53,7 @@ type mover struct {
 
 func (m *mover) transit() string { return transitPrefix + m.name }
 
-// pass moves all jobs that are pending now, and those that an earlier move has left in transit.
+// pass moves all jobs that are pending now, and the jobs that an earlier move has left in transit.
 func (m *mover) pass(ctx context.Context) error {
 	ids, err := m.pending(ctx, m.name)
 	if err != nil {
@@ -102,7 +103,7 @@ func (m *mover) pending(ctx context.Context, name string) (ids []int64, err erro
 	return ids, nil
 }
 
-// send moves some jobs in transit to the new database: those with IDs from the first to the last.
+// send moves jobs in transit to the new database: the jobs with IDs from the first to the last.
 func (m *mover) send(ctx context.Context, ids []int64) error {
 	page, err := m.inTransit(ctx, ids)
 	if err != nil || len(page) == 0 {
@@ -123,7 +124,8 @@ func (m *mover) send(ctx context.Context, ids []int64) error {
 	return err
 }
 
-// inTransit returns those of some jobs that are in transit, the oldest first, and perhaps others.
+// inTransit returns the jobs in transit from the first to the last of ids, the oldest first. It may
+// return more jobs.
 func (m *mover) inTransit(ctx context.Context, ids []int64) (list []queue.Record, err error) {
 	f := queue.Filter{Queue: m.transit(), Status: queue.StatusPending, Limit: len(ids), Before: ids[len(ids)-1] + 1}
 	for more := true; more; more = f.Before > ids[0] && len(list) < len(ids) {
@@ -144,8 +146,8 @@ func (m *mover) jobOf(r queue.Record) *queue.Job {
 	return &job
 }
 
-// sourceOf names a job among those of all databases: two have no job with the same ID of the same
-// microsecond and kind.
+// sourceOf names a job among the jobs of all databases: no two databases have a job with the same
+// ID, microsecond and kind.
 func (m *mover) sourceOf(r queue.Record) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%d", m.name, r.Kind, r.ID, r.CreatedAt.UnixMicro()))
 	return "move " + hex.EncodeToString(sum[:16])

@@ -47,8 +47,8 @@ number of paused groups.`,
 		a.showQueueCommand(),
 		a.limitQueueCommand(),
 		a.moveQueueCommand(),
-		a.pauseQueueCommand("pause", "Make workers claim no more jobs of a queue, or of one of its groups", true),
-		a.pauseQueueCommand("resume", "End the pause of a queue, or of one of its groups", false))
+		a.pauseQueueCommand("pause", "Make workers claim no more jobs of a queue, or of a group of it", true),
+		a.pauseQueueCommand("resume", "End the pause of a queue, or of a group of it", false))
 }
 
 func (a app) listQueues(ctx context.Context, d *dburl.Database, _ []string) error {

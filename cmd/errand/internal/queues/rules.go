@@ -19,10 +19,11 @@ import (
 func (a app) showQueueCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show QUEUE",
-		Short: "Show a queue with its limits, and those of its groups",
-		Long: `queues show shows the jobs of a queue as queues list does, and then its rule and
-the rules of its groups. docs/limits.md and docs/rates.md say what they mean. A
-group has the queue's value where its own rule has none; -1 is no limit.`,
+		Short: "Show a queue with its limits, and the limits of its groups",
+		Long: `queues show shows the jobs of a queue as queues list does, and then the rule of
+the queue and the rules of its groups. docs/limits.md and docs/rates.md explain
+rules. A group has the queue's value where the group's rule has none; -1 is no
+limit.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.FirstArg(a.CompleteQueues),
 		RunE: a.Reading(func(ctx context.Context, d *dburl.Database, args []string) error {

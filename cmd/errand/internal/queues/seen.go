@@ -10,10 +10,11 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-const unseenQueue = "also a queue or group that no job, rule, schedule or live worker has"
+const unseenQueue = "accept a queue or group that no job, rule, schedule or live worker has"
 
 // checkQueues returns an error for the first queue that no job, rule, schedule or live worker has,
-// or whose group no job or rule of it has: the name may be misspelt. With unseen it only says so.
+// and for a group that no job or rule of its queue has: the name may be misspelt. With unseen it
+// only says so.
 func (a app) checkQueues(ctx context.Context, d *dburl.Database, states []State, names []string, group string, unseen bool) error {
 	for _, name := range names {
 		if err := driver.CheckQueue(name); err != nil {
@@ -73,7 +74,7 @@ func (a app) checkKinds(ctx context.Context, d *dburl.Database, names []string, 
 	return nil
 }
 
-// checkSeen returns an error for a name that is not among those seen. With unseen it only says so.
+// checkSeen returns an error for a name that is not in seen. With unseen it only says so.
 func (a app) checkSeen(what, name string, seen []string, unseen bool) error {
 	switch hint := cli.DidYouMean(name, seen); {
 	case slices.Contains(seen, name):

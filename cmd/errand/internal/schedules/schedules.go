@@ -29,8 +29,8 @@ func (a app) schedulesCommand() *cobra.Command {
 		return a.listSchedules(ctx, d, *payload)
 	})
 	return cli.Group(cmd, list,
-		a.pauseScheduleCommand("pause", "Make these schedules enqueue no more jobs", true),
-		a.pauseScheduleCommand("resume", "Let these schedules enqueue jobs again, from their next ticks on", false))
+		a.pauseScheduleCommand("pause", "Make some schedules enqueue no more jobs", true),
+		a.pauseScheduleCommand("resume", "Let some schedules enqueue jobs again, from their next ticks on", false))
 }
 
 func (a app) listSchedules(ctx context.Context, d *dburl.Database, payload bool) error {
@@ -63,7 +63,7 @@ type scheduleJSON struct {
 	Job scheduledJob `json:"job"`
 }
 
-// scheduledJob is what a tick enqueues: the payload and the headers only if asked for.
+// scheduledJob is the job that a tick enqueues: the payload and the headers only if asked for.
 type scheduledJob struct {
 	queue.Job
 	Payload *json.RawMessage  `json:"payload,omitempty"`

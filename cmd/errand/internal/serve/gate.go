@@ -13,8 +13,8 @@ import (
 	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
-// gate lets those requests through to the dashboard whose path begins with the token and whose Host
-// is one of ours.
+// gate lets a request through to the dashboard if its path begins with the token, and its Host is
+// the name of this machine.
 //
 // The token is the first part of the path. The dashboard's links are relative, so the browser keeps
 // it without a cookie, and tabs for other programs on other ports of this machine never send it.
@@ -40,8 +40,8 @@ func newGate(hosts []string) (*gate, error) {
 	return g, nil
 }
 
-// open sets what is behind the gate, and returns the URL under which the listener at addr serves
-// it.
+// open sets the handler behind the gate, and returns the URL under which the listener at addr
+// serves it.
 func (g *gate) open(addr *net.TCPAddr, next http.Handler) string {
 	g.next = http.StripPrefix("/"+g.token, next)
 	host := addr.IP.String()

@@ -12,7 +12,7 @@ import (
 )
 
 // serve serves until ctx ends, and then until the open requests have been answered. It breaks off
-// those that take longer than drainTime, because their clients are slow.
+// requests that take longer than drainTime, because their clients are slow.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
 	under := &underWay{next: handler}
 	server := newServer(under, log)
@@ -46,15 +46,15 @@ func newServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// shutDown makes the server take no further requests, and waits for those that are open, but not
-// for longer than limit. It reports whether all have ended.
+// shutDown makes the server take no further requests, and waits for the open requests, but not for
+// longer than limit. It reports whether all requests have ended.
 func shutDown(server *http.Server, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return server.Shutdown(ctx) == nil
 }
 
-// underWay counts the actions under way: those whose forms have arrived, and whose handlers run.
+// underWay counts the actions under way: their forms have arrived, and their handlers run.
 type underWay struct {
 	next    http.Handler
 	actions atomic.Int64

@@ -41,23 +41,25 @@ func (a app) webCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "web",
 		Short: "Serve the dashboard to this machine's browser",
-		Long: `web serves the dashboard until it is interrupted, and prints its URL. The URL
-has a random token in it, a new one each time: anyone who knows it may see
-every payload and act on jobs, with the rights of the database's user. In the
+		Long: `web serves the dashboard until it is interrupted, and prints the URL. The URL
+has a random token in it, a new token at each start. Anyone who knows the URL may
+see every payload and act on jobs, with the rights of the database's user. In the
 audit log the actor is the user who runs this program, with the host.
 
-It listens on this machine only. To look at it from elsewhere, forward the port:
-ssh -L 8080:127.0.0.1:8080 HOST, and errand web --addr 127.0.0.1:8080 there.
-Requests for other host names than localhost, 127.0.0.1 and ::1 are refused,
-unless --host names them, so no website can reach it by DNS rebinding.
+web listens on this machine only. To open the dashboard from a different machine,
+forward the port: ssh -L 8080:127.0.0.1:8080 HOST, and on the host errand web
+--addr 127.0.0.1:8080. Requests for other host names than localhost, 127.0.0.1 and
+::1 are refused, unless --host gives the name, so no website can reach the
+dashboard by DNS rebinding.
 
-Told to end, it waits two seconds for open requests, or until an action has ended.`,
+When web is told to end, it waits two seconds for open requests, or until an
+action has ended.`,
 		Example: `  errand web
   errand web --addr 127.0.0.1:8080 --read-only`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:0", "listen on this `HOST:PORT`; port 0 is a free one")
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:0", "listen on this `HOST:PORT`; port 0 means any free port")
 	flags.StringSliceVar(&o.hosts, "host", nil, "answer to this `NAME` as well, such as that of a proxy")
 	flags.BoolVar(&o.isRemote, "remote", false, "allow an --addr that other machines reach: anyone who sees the URL or\n"+
 		"the traffic, which is not encrypted, may do all that you may")

@@ -16,16 +16,21 @@ func (a app) auditCommand() *cobra.Command {
 	var f queue.AuditFilter
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "List who has done what, newest first",
-		Long: `audit lists the actions of people and programs. This program writes an entry in
-the transaction of each action but enqueue: the user and the host, the action,
-what it was meant for, how many it has changed, and the --reason.`,
+		Short: "List the actions of people and programs, newest first",
+		Long: `audit lists the audit log. Each command that changes something, except enqueue,
+writes an entry in the transaction of its change. An entry has:
+
+  the user and the host
+  the action, such as jobs.cancel
+  the selection: the IDs, filters or names that the command was given
+  how many jobs, queues, kinds or schedules the action has changed
+  the --reason`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Actor, "actor", "", "only actions of this actor")
 	flags.StringVar(&f.Action, "action", "", "only this action, such as jobs.cancel")
-	flags.Int64Var(&f.JobID, "job", 0, "only actions on the job with this `ID` alone")
+	flags.Int64Var(&f.JobID, "job", 0, "only actions on one job, the job with this `ID`")
 	flags.Int64Var(&f.Before, "before", 0, "only entries with a lower `ID`")
 	flags.IntVar(&f.Limit, "limit", 50, "how many entries to list at most, up to 1000")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

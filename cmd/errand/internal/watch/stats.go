@@ -19,11 +19,11 @@ func (a app) statsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Count jobs, or how runs have ended",
-		Long: `stats counts the jobs of each queue and status. A ~ marks an estimate, which
-numbers above 10,000 may be. With --since it counts how the runs of each queue
-and kind have ended in that time instead, and shows how long jobs ran and waited:
-half of them at most p50, 99 of 100 at most p99. The last ten seconds may be
-missing.`,
+		Long: `stats counts the jobs of each queue and status. A ~ marks an estimate: a number
+above 10,000 may be an estimate. With --since the command counts how the runs of
+each queue and kind have ended, from so long ago until now, and shows how long
+jobs ran and waited: half of the jobs at most p50, 99 of 100 jobs at most p99.
+Runs of the last ten seconds may be missing.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().DurationVar(&since, "since", 0, "count the runs that ended in this time, in whole minutes, up to 48h")

@@ -32,12 +32,14 @@ func (a app) tailCommand() *cobra.Command {
 	every := time.Second
 	cmd := &cobra.Command{
 		Use:   "tail",
-		Short: "Print what happens to jobs, until interrupted",
-		Long: `tail looks once a second at the newest jobs, at those that run and at those that
-were cancelled, and prints what has changed: enqueued, started, cancelled, and
-how runs have ended. It misses a run of an older job that begins and ends between
-two looks, and jobs of transactions that commit after later ones. Of more than a
-thousand new jobs in a second it shows the newest. It needs no LISTEN.`,
+		Short: "Print each change of jobs, until interrupted",
+		Long: `tail looks once a second at the newest, the running and the cancelled jobs, and
+prints a line for each job that was enqueued, started or cancelled, and for each
+run that has ended. It needs no LISTEN. It misses:
+
+  a run of an older job that begins and ends between two looks
+  a job whose transaction commits after the transaction of a later job
+  the oldest of more than a thousand new jobs in a second`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&f.Queue, "queue", "", "only jobs of this queue")
@@ -101,20 +103,20 @@ func (a app) writeChange(c change) error {
 	return err
 }
 
-// watch remembers what it has seen of the jobs.
+// watch remembers the jobs of its last look.
 type watch struct {
 	inspector driver.Inspector
 	filter    queue.Filter
 	hasLooked bool
 	newest    int64                  // the highest ID seen
-	running   map[int64]queue.Record // those that ran at the last look
-	cancelled map[int64]time.Time    // when those were cancelled that the last look has found
+	running   map[int64]queue.Record // the jobs that ran at the last look
+	cancelled map[int64]time.Time    // when each job was cancelled that the last look has found
 }
 
 const (
 	maxLook = 1000
-	// maxSkew is how far the clock of this machine may be ahead of the database's: look lists what
-	// was cancelled in that time, each time.
+	// maxSkew is how far the clock of this machine may be ahead of the database's clock: each look
+	// lists the jobs that were cancelled in this time.
 	maxSkew = 5 * time.Minute
 )
 
@@ -173,8 +175,8 @@ func (w *watch) look(ctx context.Context) (changes []change, err error) {
 	return changes, nil
 }
 
-// ends returns what became of the jobs that ran at the last look and do not now, and of new jobs
-// that have ended already.
+// ends returns a change for each job that ran at the last look and does not run now, and for each
+// new job that has ended already.
 func (w *watch) ends(ctx context.Context, now time.Time, newest []queue.Record, running map[int64]queue.Record) (changes []change, err error) {
 	for _, r := range slices.Backward(newest) {
 		if r.ID > w.newest && r.Attempt > 0 && r.Status != queue.StatusRunning {
@@ -205,7 +207,7 @@ func (w *watch) ends(ctx context.Context, now time.Time, newest []queue.Record, 
 	return changes, nil
 }
 
-// newlyCancelled returns the jobs that the last look has not found cancelled, without those of
+// newlyCancelled returns the jobs that the last look has not found cancelled, without the jobs of
 // ends.
 func (w *watch) newlyCancelled(now time.Time, cancels []queue.Record, ends []change) (changes []change) {
 	for _, r := range slices.Backward(cancels) {

@@ -22,8 +22,8 @@ func (a app) topCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
 		Short: "Show queues and workers on the whole terminal, until q is pressed",
-		Long: `top shows the queues and the workers, and looks again after two seconds, or more
-rarely if the database takes long to answer. It only reads.`,
+		Long: `top shows the queues and the workers, and looks again after two seconds, or later
+if the database takes long to answer. It only reads.`,
 		Args: cobra.NoArgs,
 		RunE: a.Watching(a.top),
 	}

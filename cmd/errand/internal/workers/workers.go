@@ -23,12 +23,15 @@ func (a app) workersCommand() *cobra.Command {
 	most := 5
 	cmd := &cobra.Command{
 		Use:   "workers",
-		Short: "List the workers, and the jobs that they hold",
+		Short: "List the workers, and the jobs that each holds",
 		Long: `workers lists the workers that have reported themselves and have not stopped,
-with what each does: live; failing, which means that its last claim has failed
-(-o wide tells why); draining; or vanished, which means silent for more than
-35 s. Of its jobs it shows those that were claimed first. A worker without a
-report, such as one in SQL, is listed as unknown.`,
+with the jobs that each has claimed first. STATUS is
+
+  live
+  failing: the worker's last claim has failed, and -o wide has the error
+  draining: the worker claims no more jobs, and ends when its jobs have ended
+  vanished: the worker has not reported itself for more than 35 s
+  unknown: the worker reports nothing, such as a worker in SQL, but holds jobs`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&most, "jobs", most, "how many jobs of each worker to show, 1 to 1000")
