@@ -19,11 +19,17 @@ type callLog struct {
 	operation string
 	failures  int
 	since     time.Time
-	logged    []string // the shapes of the errors that were logged since then
+	logged    []string             // the shapes of the errors that were logged since then
+	last      map[string]time.Time // when each shape was last logged, also in earlier outages
 }
 
-// maxShapes is how many different errors of one outage are logged at most.
-const maxShapes = 10
+const (
+	// maxShapes is how many different errors of one outage are logged at most.
+	maxShapes = 10
+	// sameOutage is how long after a record a similar error gets none, also if the operation has
+	// worked meanwhile: one that fails now and then would fill the log.
+	sameOutage = time.Minute
+)
 
 // watchCalls returns a callLog for the calls of that operation.
 func (r *run) watchCalls(operation string) *callLog {
@@ -47,20 +53,31 @@ func (c *callLog) report(err error) (pause time.Duration) {
 		c.failures++
 		return pause - rand.N(pause/2)
 	case c.failures > 0:
-		c.log.Info("errand: "+c.operation+" works again", "failures", c.failures, "failed_for", time.Since(c.since))
+		if len(c.logged) > 0 {
+			c.log.Info("errand: "+c.operation+" works again", "failures", c.failures, "failed_for", time.Since(c.since))
+		}
 		c.failures = 0
 		c.logged = nil
 	}
 	return 0
 }
 
-// isNew reports whether no similar error has been logged since the operation last worked. Errors
-// that differ in digits only are similar: ports, addresses and durations change with each call.
+// isNew reports whether no similar error has been logged since the operation last worked, nor
+// within sameOutage. Errors that differ in digits only are similar: ports, addresses and durations
+// change with each call.
 func (c *callLog) isNew(err error) bool {
 	shape := shapeOf(queue.ErrorText(err))
 	if len(c.logged) == maxShapes || slices.Contains(c.logged, shape) {
 		return false
 	}
+	now := time.Now()
+	if at, ok := c.last[shape]; ok && now.Sub(at) < sameOutage {
+		return false
+	}
+	if c.last == nil || len(c.last) == maxShapes {
+		c.last = make(map[string]time.Time)
+	}
+	c.last[shape] = now
 	c.logged = append(c.logged, shape)
 	return true
 }

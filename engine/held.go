@@ -229,8 +229,18 @@ func (hs *heldJobs) finishWith(h *heldJob, o queue.Outcome) {
 	hs.finished = append(hs.finished, h)
 }
 
-// take moves at most n finished jobs, the first ones, to settling.
-func (hs *heldJobs) take(n int) []*heldJob {
+// take moves the first finished jobs to settling: at most n, or at most retries if their outcomes
+// have failed before. The two are never in one batch.
+func (hs *heldJobs) take(n, retries int) []*heldJob {
+	if len(hs.finished) > 0 && hs.finished[0].retried {
+		n = retries
+	}
+	for i, h := range hs.finished[:min(n, len(hs.finished))] {
+		if h.retried != hs.finished[0].retried {
+			n = i
+			break
+		}
+	}
 	n = min(n, len(hs.finished))
 	batch := hs.finished[:n:n]
 	hs.finished = hs.finished[n:]

@@ -45,7 +45,7 @@ var heldMoves = map[string]func(m *heldModel, h *heldJob){
 	"lose":       func(m *heldModel, h *heldJob) { m.lose(h) },
 	"finish":     func(m *heldModel, h *heldJob) { m.finish(h, queue.Outcome{Job: h.job}, true) },
 	"settleSelf": func(m *heldModel, h *heldJob) { m.finish(h, queue.Outcome{Job: h.job}, false) },
-	"take":       func(m *heldModel, _ *heldJob) { m.take(1) },
+	"take":       func(m *heldModel, _ *heldJob) { m.take(1, 1) },
 	"putBack":    func(m *heldModel, h *heldJob) { m.putBack([]*heldJob{h}) },
 	"setAside":   func(m *heldModel, h *heldJob) { m.setAside(h) },
 	"settled":    func(m *heldModel, h *heldJob) { m.settled(h) },

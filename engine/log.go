@@ -12,6 +12,7 @@ import (
 const (
 	msgDead      = "errand: job is dead"
 	msgFailed    = "errand: job failed"
+	msgRefused   = "errand: outcome cannot be recorded, will retry"
 	msgReclaimed = "errand: lease expired, job reclaimed"
 	msgCancelled = "errand: job cancelled"
 )

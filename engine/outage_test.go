@@ -223,6 +223,52 @@ func TestPoisonOutcome(t *testing.T) {
 	})
 }
 
+// TestPoisonBesideSingles: outcomes that are settled one by one, each as its job ends, do not keep
+// an outcome that the backend cannot record from being set aside, and the log does not tell of each
+// try. So it is with one such outcome in fifty.
+func TestPoisonBesideSingles(t *testing.T) {
+	for name, isPoison := range map[string]func(id int64) bool{
+		"one":         func(id int64) bool { return id == 5 },
+		"one in 50":   func(id int64) bool { return id%50 == 5 },
+		"ten at once": func(id int64) bool { return id > 500 && id <= 510 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var cured atomic.Bool
+				q := &meddled{Queue: newQueue(t, 0), before: func(_ context.Context, c call) error {
+					if c.operation == "settle" && !cured.Load() && slices.ContainsFunc(c.jobs, func(j *queue.Job) bool { return isPoison(j.ID) }) {
+						return errPlain
+					}
+					return nil
+				}}
+				var ran tally
+				w := start(t, engine.Worker{Backend: q, Handler: ran.handle(func(context.Context, *queue.Job) error { return nil })})
+				poisoned := 0
+				for i := range 9000 { // a minute
+					if isPoison(int64(i + 1)) {
+						poisoned++
+					}
+					enqueue(t, q, newTask(i))
+					time.Sleep(time.Second / 150)
+				}
+				time.Sleep(5 * time.Second)
+				wantCount(t, q, queue.StatusRunning, poisoned)
+				if named := len(w.log.find(t, "outcome cannot be recorded")); named < min(poisoned, 5) || named > poisoned {
+					t.Errorf("%d of %d outcomes are named", named, poisoned)
+				}
+				if lines := len(w.log.find(t, "settle")); lines > 4 {
+					t.Errorf("%d records of settling, want a few; the log:\n%s", lines, w.log)
+				}
+				cured.Store(true)
+				time.Sleep(2 * time.Minute)
+				w.stop()
+				wantCount(t, q, queue.StatusCompleted, 9000)
+				ran.wantEach(t, 9000)
+			})
+		})
+	}
+}
+
 // TestLonePoisonOutcome: the backend cannot record the outcome of the only job. The log names the
 // job once the failure is no short outage, and then once a minute.
 func TestLonePoisonOutcome(t *testing.T) {

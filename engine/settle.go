@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -27,26 +28,27 @@ const (
 // and under load the batches grow by themselves. It returns when the last outcome is settled, or
 // when ctx ends.
 //
-// After a failure it retries without limit. Each failure halves the next batch, so that an outcome
-// that the backend cannot record is alone in its batch at last. If the backend refuses that outcome
-// again after it has recorded other outcomes, settleAlone retries it, and the others do not wait.
-// Outcomes of jobs that a transaction has locked, or whose backend has failed while others work, go
-// to settleAlone at once.
+// After a failure it retries without limit. Outcomes that have failed are in batches of their own,
+// and each failure halves the next of them, so that an outcome that the backend cannot record is
+// alone in its batch at last. If the backend refuses that outcome again after it has recorded other
+// outcomes, settleAlone retries it, and the others do not wait. Outcomes of jobs that a transaction
+// has locked, or whose backend has failed while others work, go to settleAlone at once.
 func (r *run) settleLoop(ctx context.Context) {
 	log := r.watchCalls("settle")
-	size := maxSettle
+	size, retries := maxSettle, maxSettle // of the next batch, and of the next with outcomes that have failed
 	// The memory of the last batch's outcomes serves the next batch. After a failed call it does not:
 	// a backend that ignores the end of its context might still read it.
 	var outcomes []queue.Outcome
 	var named time.Time // when a job was last logged whose outcome is alone
 	for {
-		batch := r.takeFinished(size)
+		batch := r.takeFinished(size, retries)
 		if len(batch) == 0 {
 			if !r.awaitFinished(ctx) {
 				return
 			}
 			continue
 		}
+		areRetried := batch[0].retried
 		outcomes = outcomesOf(batch, outcomes)
 		lost, err := r.settleBatch(ctx, outcomes)
 		if err != nil {
@@ -65,7 +67,11 @@ func (r *run) settleLoop(ctx context.Context) {
 		}
 		pause := log.report(err)
 		if err == nil {
-			size = min(2*size, maxSettle)
+			if areRetried {
+				retries = min(2*retries, maxSettle)
+			} else {
+				size = min(2*size, maxSettle)
+			}
 			r.endHolds(batch, lost)
 			continue
 		}
@@ -73,7 +79,10 @@ func (r *run) settleLoop(ctx context.Context) {
 			named = time.Now()
 			r.logRefused(batch[0].job, err)
 		}
-		size = max(len(batch)/2, 1)
+		retries = max(len(batch)/2, 1)
+		if !areRetried {
+			size = retries
+		}
 		r.putBack(batch)
 		if !sleep(ctx, pause) {
 			return
@@ -106,19 +115,19 @@ func splitLocked(batch []*heldJob, err error) (settled, locked []*heldJob) {
 // settleAlone retries outcomes that the backend refuses while it records other outcomes: one
 // outcome at long intervals, or those of locked jobs at short ones. It retries once more when the
 // worker stops.
-func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
+func (r *run) settleAlone(ctx context.Context, batch []*heldJob, refusal error) {
 	attrs := jobAttrs(batch[0].job)
 	pause, longest := longestPause, time.Minute
-	if isPartial(err) {
+	if isPartial(refusal) {
 		pause, longest = lockedPause, longestPause
 		r.Logger.Warn("errand: one of several backends has failed, outcomes of its jobs are not recorded yet, will retry",
-			append(attrs, "jobs", len(batch), "error", err)...)
-	} else if _, locked := splitLocked(batch, err); len(locked) > 0 {
+			append(attrs, "jobs", len(batch), "error", refusal)...)
+	} else if _, locked := splitLocked(batch, refusal); len(locked) > 0 {
 		pause, longest = lockedPause, lockedPause
 		r.Logger.Warn("errand: a transaction has locked jobs, their outcomes are not recorded yet, will retry",
-			append(attrs, "locked", len(locked), "error", err)...)
+			append(attrs, "locked", len(locked), "error", refusal)...)
 	} else {
-		r.logRefused(batch[0].job, err)
+		r.logRefused(batch[0].job, refusal)
 	}
 	for isLast := false; !isLast; pause = min(2*pause, longest) {
 		select {
@@ -126,11 +135,12 @@ func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
 		case <-r.last:
 			isLast = true
 		}
+		job := batch[0].job // endHolds clears the jobs
 		lost, err := r.settleAside(ctx, batch)
 		settled, locked := splitLocked(batch, err)
 		r.endHolds(settled, lost)
 		if err == nil {
-			r.Logger.Info("errand: outcome recorded after retries", attrs...)
+			r.failures.write(slog.LevelInfo, "errand: outcome recorded after retries", job, refusal)
 			return
 		}
 		if len(locked) > 0 {
@@ -140,7 +150,7 @@ func (r *run) settleAlone(ctx context.Context, batch []*heldJob, err error) {
 }
 
 func (r *run) logRefused(job *queue.Job, err error) {
-	r.Logger.Error("errand: outcome cannot be recorded, will retry", append(jobAttrs(job), "error", err)...)
+	r.failures.write(slog.LevelError, msgRefused, job, err)
 }
 
 // settleAside settles a batch that has been set aside. One such call at a time waits for locks.
@@ -182,11 +192,12 @@ func outcomesOf(batch []*heldJob, memory []queue.Outcome) []queue.Outcome {
 	return outcomes
 }
 
-// takeFinished takes at most n finished jobs, the oldest first.
-func (r *run) takeFinished(n int) []*heldJob {
+// takeFinished takes finished jobs, the oldest first: at most n, or at most retries whose outcomes
+// have failed.
+func (r *run) takeFinished(n, retries int) []*heldJob {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.held.take(n)
+	return r.held.take(n, retries)
 }
 
 // putBack puts a batch that could not be settled behind the other finished jobs.
