@@ -29,7 +29,7 @@ for version; do
 	start=$SECONDS
 	export ERRAND_POSTGRES=docker ERRAND_POSTGRES_VERSION=$version
 	if go test -count=1 -timeout=15m -short "${packages[@]}" >"$output" 2>&1 &&
-		ERRAND_TESTS= go test -count=1 -run "^($versioned)" ./backend/postgres ./ops >>"$output" 2>&1; then
+		ERRAND_TESTS= go test -count=1 -run "^($versioned)" ./backend/postgres ./ops/doctor >>"$output" 2>&1; then
 		echo "ok   PostgreSQL $version, $((SECONDS - start)) s"
 	else
 		cat "$output"

@@ -19,7 +19,7 @@ import (
 	"github.com/errandhq/errand/backend/remote"
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/gateway"
-	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/explain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -124,7 +124,7 @@ func TestClaimants(t *testing.T) {
 		if err != nil || len(workers) != 1 || workers[0].Name != "python-1" || workers[0].Busy != 1 || fmt.Sprint(workers[0].Queues) != "[q]" {
 			t.Errorf("workers: %+v, error %v; want python-1 alone, with one job of the queue q", workers, err)
 		}
-		answer, err := ops.Explain(t.Context(), q, ops.Question{ID: 5})
+		answer, err := explain.Job(t.Context(), q, explain.Question{ID: 5})
 		if err != nil || len(answer.Reasons) == 0 || answer.Reasons[0].ID == "no-worker" {
 			t.Errorf("explain: %+v, error %v; want no no-worker", answer, err)
 		}

@@ -13,10 +13,13 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/doctor"
+	"github.com/errandhq/errand/ops/explain"
+	"github.com/errandhq/errand/ops/internal/opstest"
 	"github.com/errandhq/errand/queue"
 )
 
-// TestCommitsWait: Explain and Doctor say that commits wait for a synchronous standby that is not
+// TestCommitsWait: explain and doctor say that commits wait for a synchronous standby that is not
 // there. Explain does not say that the session locks the job: its end would undo nothing. The
 // remedy frees it.
 func TestCommitsWait(t *testing.T) {
@@ -24,7 +27,7 @@ func TestCommitsWait(t *testing.T) {
 	t.Setenv("ERRAND_POSTGRES", strings.TrimPrefix(os.Getenv("ERRAND_POSTGRES_BEFORE"), "url"))
 	s, err := postgrestest.Start(t.Context(), postgrestest.Options{})
 	if err != nil {
-		skipOutsideCI(t, fmt.Errorf("no server of its own: %w", err))
+		opstest.SkipOutsideCI(t, fmt.Errorf("no server of its own: %w", err))
 	}
 	defer s.Close()
 	db, err := sql.Open("pgx", s.DSN)
@@ -35,13 +38,13 @@ func TestCommitsWait(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), db, postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	q := backend(t, db, postgres.Options{})
-	report(t, q, idle)
-	id := enqueue(t, q, queue.Job{})
-	setDefault(t, db, "synchronous_commit", "on")
-	exec(t, db, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
-	exec(t, db, `SELECT pg_reload_conf()`)
-	eventually(t, "the server waits for the standby", func() bool {
+	q := opstest.Backend(t, db, postgres.Options{})
+	opstest.Report(t, q, opstest.Idle)
+	id := opstest.Enqueue(t, q, queue.Job{})
+	opstest.SetDefault(t, db, "synchronous_commit", "on")
+	opstest.Exec(t, db, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
+	opstest.Exec(t, db, `SELECT pg_reload_conf()`)
+	opstest.Eventually(t, "the server waits for the standby", func() bool {
 		var names string
 		err := db.QueryRowContext(t.Context(), `SHOW synchronous_standby_names`).Scan(&names)
 		return err == nil && names == "nobody"
@@ -51,12 +54,12 @@ func TestCommitsWait(t *testing.T) {
 		_, err := db.ExecContext(context.WithoutCancel(t.Context()), `SET synchronous_commit = on; UPDATE errand.jobs SET priority = 1`)
 		done <- err
 	}()
-	var answer ops.Answer
-	eventually(t, "a commit waits", func() bool {
-		answer = explain(t, q, ops.Question{ID: id})
+	var answer explain.Answer
+	opstest.Eventually(t, "a commit waits", func() bool {
+		answer = opstest.Explain(t, q, explain.Question{ID: id})
 		return answer.Reasons[0].ID == "commits-wait"
 	})
-	health, err := ops.Doctor(t.Context(), q, ops.Options{})
+	health, err := doctor.Examine(t.Context(), q, doctor.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,19 +68,19 @@ func TestCommitsWait(t *testing.T) {
 			t.Errorf("doctor says %s: %s", c.Level, c.Value)
 		}
 	}
-	if slices.ContainsFunc(answer.Reasons, func(r ops.Reason) bool { return r.ID == "row-locked" }) {
+	if slices.ContainsFunc(answer.Reasons, func(r explain.Reason) bool { return r.ID == "row-locked" }) {
 		t.Errorf("the commit that waits is also said to lock the job")
 	}
 	if r := answer.Reasons[0]; !strings.Contains(strings.Join(r.Evidence, "\n"), "has waited in its commit for") {
 		t.Errorf("evidence %q", r.Evidence)
 	}
-	if unseen := explain(t, q, ops.Question{ID: id + 1000}); unseen.Reasons[0].ID != "commits-wait" {
-		t.Errorf("a job that is not seen: %s", reasonIDs(unseen))
+	if unseen := opstest.Explain(t, q, explain.Question{ID: id + 1000}); unseen.Reasons[0].ID != "commits-wait" {
+		t.Errorf("a job that is not seen: %s", opstest.ReasonIDs(unseen))
 	}
 	_, statements, _ := strings.Cut(answer.Reasons[0].Remedy, ": ")
 	reset, reload, _ := strings.Cut(strings.TrimSuffix(statements[:strings.Index(statements, ". ")], "."), ", then ")
-	exec(t, db, reset)
-	exec(t, db, reload)
+	opstest.Exec(t, db, reset)
+	opstest.Exec(t, db, reload)
 	select {
 	case err := <-done:
 		if err != nil {

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/doctor"
+	"github.com/errandhq/errand/ops/internal/opstest"
 )
 
 // TestDocs: docs/doctor.md lists the checks and the reasons that there are, and no others.
@@ -19,8 +20,8 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, q := fresh(t)
-	report, err := ops.Doctor(t.Context(), q, ops.Options{})
+	_, q := opstest.Fresh(t)
+	report, err := doctor.Examine(t.Context(), q, doctor.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +31,8 @@ func TestDocs(t *testing.T) {
 	}
 	compare(t, string(page), "checks", checks)
 	compare(t, string(page), "reasons", reasons(t))
-	_, file := freshFile(t)
-	report, err = ops.Doctor(t.Context(), file, ops.Options{})
+	_, file := opstest.FreshFile(t)
+	report, err = doctor.Examine(t.Context(), file, doctor.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("the page does not name the check %s", c.ID)
 		}
 	}
-	report, err = ops.Doctor(t.Context(), newRedisNode(t).q, ops.Options{})
+	report, err = doctor.Examine(t.Context(), opstest.NewRedisNode(t).Q, doctor.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,12 +55,16 @@ func TestDocs(t *testing.T) {
 	compare(t, string(page), "redis", onRedis)
 }
 
-// TestEveryFaultMade: each reason of Explain and each check of Doctor is in a test that makes it.
+// TestEveryFaultMade: each reason of explain and each check of doctor is in a test that makes it.
 func TestEveryFaultMade(t *testing.T) {
 	made := make(map[string]bool)
-	paths, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var paths []string
+	for _, pattern := range []string{"*_test.go", "doctor/*_test.go", "explain/*_test.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -89,7 +94,7 @@ func TestEveryFaultMade(t *testing.T) {
 func reasons(t *testing.T) map[string]bool {
 	t.Helper()
 	ids := make(map[string]bool)
-	paths, err := filepath.Glob("*.go")
+	paths, err := filepath.Glob("explain/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

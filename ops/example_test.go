@@ -6,7 +6,8 @@ import (
 	"log"
 
 	"github.com/errandhq/errand/backend/memory"
-	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/doctor"
+	"github.com/errandhq/errand/ops/explain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -22,12 +23,12 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	report, err := ops.Doctor(ctx, q, ops.Options{})
+	report, err := doctor.Examine(ctx, q, doctor.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("doctor:", report.Level())
-	answer, err := ops.Explain(ctx, q, ops.Question{ID: job.ID})
+	answer, err := explain.Job(ctx, q, explain.Question{ID: job.ID})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/doctor"
+	"github.com/errandhq/errand/ops/explain"
+	"github.com/errandhq/errand/ops/internal/opstest"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -33,11 +34,11 @@ func TestNoConnection(t *testing.T) {
 		{"no server", "postgres://nobody:secret@127.0.0.1:1/none?sslmode=disable", nil, "no server listens at 127.0.0.1:1"},
 		{"no host", "postgres://nobody:secret@nowhere.invalid/none?sslmode=disable", nil, `the host "nowhere.invalid" is not known`},
 		{"no socket", "postgres:///none?host=/nowhere&sslmode=disable", nil, "no server listens at /nowhere/.s.PGSQL.5432"},
-		{"no database", change(t, dsn, func(u *url.URL) { u.Path = "/none" }), nil, "the server has no database of this name"},
-		{"no user", change(t, dsn, func(u *url.URL) { u.User = url.UserPassword("nobody", "secret") }), nil, "the server refuses this user or its password"},
+		{"no database", opstest.Change(t, dsn, func(u *url.URL) { u.Path = "/none" }), nil, "the server has no database of this name"},
+		{"no user", opstest.Change(t, dsn, func(u *url.URL) { u.User = url.UserPassword("nobody", "secret") }), nil, "the server refuses this user or its password"},
 		{"no free connection", dsn, func(t *testing.T, db *sql.DB) {
 			db.SetMaxOpenConns(1)
-			begin(t, db)
+			opstest.Begin(t, db)
 		}, "this program's pool has no free connection, its limit is 1"},
 	} {
 		for _, driver := range []string{"pgx", "postgres"} {
@@ -51,34 +52,24 @@ func TestNoConnection(t *testing.T) {
 				if c.make != nil {
 					c.make(t, db)
 				}
-				wantUnreachable(t, backend(t, db, postgres.Options{}), c.says)
+				wantUnreachable(t, opstest.Backend(t, db, postgres.Options{}), c.says)
 			})
 		}
 	}
-}
-
-func change(t *testing.T, dsn string, change func(*url.URL)) string {
-	t.Helper()
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	change(u)
-	return u.String()
 }
 
 // wantUnreachable fails unless both say that the database cannot be reached, and why.
 func wantUnreachable(t *testing.T, q queue.Queue, says string) {
 	t.Helper()
 	want := "the database cannot be reached: " + says
-	report, err := ops.Doctor(t.Context(), q, ops.Options{})
+	report, err := doctor.Examine(t.Context(), q, doctor.Options{})
 	if err != nil || len(report.Checks) != 1 || report.Backend != "" {
 		t.Fatalf("report %+v, error %v, want one check", report, err)
 	}
 	if c := report.Checks[0]; c.ID != "reach" || c.Level != ops.Fail || c.Value != want || c.Advice == "" {
 		t.Errorf("got %+v, want reach: %s", c, want)
 	}
-	_, err = ops.Explain(t.Context(), q, ops.Question{ID: 1})
+	_, err = explain.Job(t.Context(), q, explain.Question{ID: 1})
 	if err == nil || err.Error() != "ops: explain: "+want || errors.Unwrap(errors.Unwrap(err)) == nil {
 		t.Errorf("Explain: got %v, want %s, wrapping the driver's error", err, want)
 	}
@@ -101,7 +92,7 @@ func newRelay(t *testing.T, dsn string) (*relay, string) {
 	r := &relay{listener: l}
 	t.Cleanup(r.cut)
 	var to string
-	through := change(t, dsn, func(u *url.URL) { to, u.Host = u.Host, l.Addr().String() })
+	through := opstest.Change(t, dsn, func(u *url.URL) { to, u.Host = u.Host, l.Addr().String() })
 	go func() {
 		for {
 			in, err := l.Accept()
@@ -132,23 +123,6 @@ func (r *relay) cut() {
 	}
 }
 
-// ruleless is a backend whose rules cannot be read.
-type ruleless struct{ *memory.Queue }
-
-func (ruleless) Rules(context.Context) ([]queue.Rule, error) { return nil, errors.New("no rules") }
-
-// TestPausesNotRead: the backlog says that it does not know what is paused.
-func TestPausesNotRead(t *testing.T) {
-	t.Parallel()
-	q := ruleless{memory.New(memory.Options{})}
-	enqueue(t, q, queue.Job{})
-	time.Sleep(time.Millisecond)
-	c := examine(t, q, ops.Options{Backlog: ops.Bounds{Warn: 1, Fail: time.Hour}})["backlog"]
-	if !strings.HasSuffix(c.Value, "; what is paused could not be read: no rules") {
-		t.Errorf("backlog: %q", c.Value)
-	}
-}
-
 // cutting is a backend whose connections break when it is asked for backlogs or a job.
 type cutting struct {
 	*postgres.Backend
@@ -165,7 +139,7 @@ func (c cutting) Job(ctx context.Context, id int64) (queue.Record, bool, error) 
 	return c.Backend.Job(ctx, id)
 }
 
-// TestConnectionBreaks: if the connection breaks meanwhile, both say so, and Doctor finds nothing
+// TestConnectionBreaks: if the connection breaks meanwhile, both say so, and doctor finds nothing
 // else.
 func TestConnectionBreaks(t *testing.T) {
 	t.Parallel()
@@ -173,14 +147,14 @@ func TestConnectionBreaks(t *testing.T) {
 	for _, driver := range []string{"pgx", "postgres"} {
 		for _, ask := range []func(t *testing.T, q queue.Queue) string{
 			func(t *testing.T, q queue.Queue) string {
-				report, err := ops.Doctor(t.Context(), q, ops.Options{})
+				report, err := doctor.Examine(t.Context(), q, doctor.Options{})
 				if err != nil || len(report.Checks) != 1 {
 					t.Fatalf("report %+v, error %v, want one check", report, err)
 				}
 				return report.Checks[0].Value
 			},
 			func(t *testing.T, q queue.Queue) string {
-				_, err := ops.Explain(t.Context(), q, ops.Question{ID: 1})
+				_, err := explain.Job(t.Context(), q, explain.Question{ID: 1})
 				if err == nil {
 					t.Fatal("no error")
 				}
@@ -192,7 +166,7 @@ func TestConnectionBreaks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := ask(t, cutting{backend(t, db, postgres.Options{}), r})
+			got := ask(t, cutting{opstest.Backend(t, db, postgres.Options{}), r})
 			db.Close()
 			if !strings.HasPrefix(got, "the database cannot be reached: ") || strings.Contains(got, "\n") {
 				t.Errorf("%s: got %q, want one sentence", driver, got)

@@ -11,6 +11,9 @@ import (
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/doctor"
+	"github.com/errandhq/errand/ops/explain"
+	"github.com/errandhq/errand/ops/internal/opstest"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -19,28 +22,28 @@ import (
 func TestHeldReports(t *testing.T) {
 	extent.Long(t)
 	t.Parallel()
-	db, q := fresh(t)
-	held := enqueue(t, q, queue.Job{})
-	run(t, engine.Worker{Backend: q, Handler: blocks, Name: "patient", Concurrency: 1, Prefetch: -1})
-	holder := begin(t, db)
-	exec(t, holder, `SELECT FROM errand.workers FOR UPDATE`)
-	eventually(t, "a report of the worker is late", func() bool { return workers(t, q)[0].Silent > 13*time.Second })
-	session := fmt.Sprintf("session %d", pidOf(t, holder))
-	for reason, id := range map[string]int64{"running": held, "workers-busy": enqueue(t, q, queue.Job{})} {
-		a := explain(t, q, ops.Question{ID: id})
-		wantReason(t, a, reason)
+	db, q := opstest.Fresh(t)
+	held := opstest.Enqueue(t, q, queue.Job{})
+	opstest.Run(t, engine.Worker{Backend: q, Handler: opstest.Blocks, Name: "patient", Concurrency: 1, Prefetch: -1})
+	holder := opstest.Begin(t, db)
+	opstest.Exec(t, holder, `SELECT FROM errand.workers FOR UPDATE`)
+	opstest.Eventually(t, "a report of the worker is late", func() bool { return opstest.Workers(t, q)[0].Silent > 13*time.Second })
+	session := fmt.Sprintf("session %d", opstest.PidOf(t, holder))
+	for reason, id := range map[string]int64{"running": held, "workers-busy": opstest.Enqueue(t, q, queue.Job{})} {
+		a := opstest.Explain(t, q, explain.Question{ID: id})
+		opstest.WantReason(t, a, reason)
 		if got := strings.Join(a.Unknown, "\n"); !strings.Contains(got, "whether these workers live") || !strings.Contains(got, "patient") || !strings.Contains(got, session) {
 			t.Errorf("%s: not known: %q, want that %s holds up the reports of patient", reason, got, session)
 		}
 	}
-	found := examine(t, q, ops.Options{})
+	found := opstest.Examine(t, q, doctor.Options{})
 	delete(found, "waits") // while a report waits, it is a finding, too
 	if c := found["fleet"]; len(found) != 1 || c.Level != ops.Warn || !strings.Contains(c.Value, session) || !strings.Contains(c.Advice, "pg_terminate_backend(") {
 		t.Errorf("found %+v, want fleet with %s", found, session)
 	}
 	_ = holder.Rollback()
-	eventually(t, "the worker has reported itself", func() bool { return workers(t, q)[0].Silent < 5*time.Second })
-	if found := examine(t, q, ops.Options{}); len(found) > 0 {
+	opstest.Eventually(t, "the worker has reported itself", func() bool { return opstest.Workers(t, q)[0].Silent < 5*time.Second })
+	if found := opstest.Examine(t, q, doctor.Options{}); len(found) > 0 {
 		t.Errorf("after the transaction: found %v", found)
 	}
 }
@@ -50,13 +53,13 @@ func TestHeldReports(t *testing.T) {
 func TestVanishedBeforeLock(t *testing.T) {
 	extent.Long(t)
 	t.Parallel()
-	db, q := fresh(t)
-	report(t, q, idle)
-	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute'`)
-	exec(t, begin(t, db), `SELECT FROM errand.workers FOR UPDATE`)
+	db, q := opstest.Fresh(t)
+	opstest.Report(t, q, opstest.Idle)
+	opstest.Exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute'`)
+	opstest.Exec(t, opstest.Begin(t, db), `SELECT FROM errand.workers FOR UPDATE`)
 	time.Sleep(4100 * time.Millisecond) // longer than any report waits
-	a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{})})
-	wantReason(t, a, "no-worker")
+	a := opstest.Explain(t, q, explain.Question{ID: opstest.Enqueue(t, q, queue.Job{})})
+	opstest.WantReason(t, a, "no-worker")
 	if len(a.Unknown) > 0 {
 		t.Errorf("not known: %q", a.Unknown)
 	}
@@ -67,18 +70,18 @@ func TestVanishedBeforeLock(t *testing.T) {
 func TestReportedSince(t *testing.T) {
 	extent.Long(t)
 	t.Parallel()
-	db, q := fresh(t)
-	dead := idle
+	db, q := opstest.Fresh(t)
+	dead := opstest.Idle
 	dead.Name = "dead"
-	report(t, q, dead)
-	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '5 seconds'`)
-	exec(t, begin(t, db), `DELETE FROM errand.stats WHERE minute < now() - interval '1 year'`)
-	eventually(t, "the transaction is older than a report", func() bool { return workers(t, q)[0].Silent > 21*time.Second })
-	report(t, q, idle)
-	if f := examine(t, q, ops.Options{})["fleet"]; !strings.Contains(f.Value, "dead (silent for 2") {
+	opstest.Report(t, q, dead)
+	opstest.Exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '5 seconds'`)
+	opstest.Exec(t, opstest.Begin(t, db), `DELETE FROM errand.stats WHERE minute < now() - interval '1 year'`)
+	opstest.Eventually(t, "the transaction is older than a report", func() bool { return opstest.Workers(t, q)[0].Silent > 21*time.Second })
+	opstest.Report(t, q, opstest.Idle)
+	if f := opstest.Examine(t, q, doctor.Options{})["fleet"]; !strings.Contains(f.Value, "dead (silent for 2") {
 		t.Errorf("found %+v, want that the worker is silent", f)
 	}
-	if a := explain(t, q, ops.Question{ID: enqueue(t, q, queue.Job{})}); len(a.Unknown) > 0 {
+	if a := opstest.Explain(t, q, explain.Question{ID: opstest.Enqueue(t, q, queue.Job{})}); len(a.Unknown) > 0 {
 		t.Errorf("not known: %q", a.Unknown)
 	}
 }
@@ -89,28 +92,28 @@ func TestHeldReportsUnknown(t *testing.T) {
 	extent.Long(t)
 	t.Parallel()
 	dsn := postgrestest.DSN(t)
-	db := openPQ(t, dsn)
-	prefix := roles(t, db)
-	q := backend(t, db, postgres.Options{})
-	report(t, q, idle)
-	exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute'`)
-	id := enqueue(t, q, queue.Job{})
-	observer := backend(t, openPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
-	holder := begin(t, db)
-	exec(t, holder, `DELETE FROM errand.stats WHERE minute < now() - interval '1 year'`)
-	exec(t, holder, `SELECT FROM errand.workers FOR UPDATE`)
-	a := explain(t, observer, ops.Question{ID: id})
-	wantReason(t, a, "no-worker")
+	db := opstest.OpenPQ(t, dsn)
+	prefix := opstest.Roles(t, db)
+	q := opstest.Backend(t, db, postgres.Options{})
+	opstest.Report(t, q, opstest.Idle)
+	opstest.Exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - interval '1 minute'`)
+	id := opstest.Enqueue(t, q, queue.Job{})
+	observer := opstest.Backend(t, opstest.OpenPQ(t, dsn+"&role="+prefix+"observer"), postgres.Options{})
+	holder := opstest.Begin(t, db)
+	opstest.Exec(t, holder, `DELETE FROM errand.stats WHERE minute < now() - interval '1 year'`)
+	opstest.Exec(t, holder, `SELECT FROM errand.workers FOR UPDATE`)
+	a := opstest.Explain(t, observer, explain.Question{ID: id})
+	opstest.WantReason(t, a, "no-worker")
 	if len(a.Unknown) > 0 {
 		t.Errorf("nobody waits: not known: %q", a.Unknown)
 	}
-	hang(t, db, `SELECT 1`, `UPDATE errand.workers SET info = info`)
-	a = explain(t, observer, ops.Question{ID: id})
-	session := fmt.Sprintf("session %d", pidOf(t, holder))
+	opstest.Hang(t, db, `SELECT 1`, `UPDATE errand.workers SET info = info`)
+	a = opstest.Explain(t, observer, explain.Question{ID: id})
+	session := fmt.Sprintf("session %d", opstest.PidOf(t, holder))
 	if got := strings.Join(a.Unknown, "\n"); !strings.Contains(got, "whether these workers live: idle") || !strings.Contains(got, session) {
 		t.Errorf("a session waits: not known: %q, want that %s holds up the reports of idle", got, session)
 	}
-	doctor, err := ops.Doctor(t.Context(), observer, ops.Options{})
+	doctor, err := doctor.Examine(t.Context(), observer, doctor.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

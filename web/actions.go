@@ -27,7 +27,7 @@ func (q *request) act(name, target, page string, f change) error {
 	return nil
 }
 
-// targetOf returns a queue, a kind or a schedule as logs and audit entries name it. ops.Explain
+// targetOf returns a queue, a kind or a schedule as logs and audit entries name it. explain.Job
 // looks for that.
 func targetOf(what, name string) string { return what + "/" + url.PathEscape(name) }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/doctor"
 )
 
 const (
@@ -22,9 +23,9 @@ type healthPage struct {
 	Backend string
 	Level   ops.Level
 	Word    string
-	Class   string      // of the style sheet
-	Then    string      // the Word when it was examined, if that is too long ago
-	Checks  []ops.Check // what is wrong first
+	Class   string         // of the style sheet
+	Then    string         // the Word when it was examined, if that is too long ago
+	Checks  []doctor.Check // what is wrong first
 }
 
 func health(q *request) error {

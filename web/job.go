@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/explain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -30,12 +30,12 @@ type jobPage struct {
 	CanCancel  bool
 	CanRun     bool
 	CanDelete  bool
-	Answer     *ops.Answer // why it does not run, or what it waits for; nil if it is completed
-	IsAsking   bool        // Answer is not known yet
-	IsOld      bool        // Answer was found out too long ago to be true now
-	IsAsked    bool        // it runs, and somebody has cancelled it
-	IsShown    bool        // values are shown
-	NoResult   bool        // the program may read the payload, and not output and progress
+	Answer     *explain.Answer // why it does not run, or what it waits for; nil if it is completed
+	IsAsking   bool            // Answer is not known yet
+	IsOld      bool            // Answer was found out too long ago to be true now
+	IsAsked    bool            // it runs, and somebody has cancelled it
+	IsShown    bool            // values are shown
+	NoResult   bool            // the program may read the payload, and not output and progress
 	Schedule   string
 	Tick       time.Time
 }
@@ -117,7 +117,7 @@ func job(q *request) error {
 }
 
 // answer returns why the job does not run, or what has become of it; nil if that is not known yet.
-func (q *request) answer(ctx context.Context, id int64) (*ops.Answer, lateness) {
+func (q *request) answer(ctx context.Context, id int64) (*explain.Answer, lateness) {
 	a := q.h.samples.answers.of(id).get(ctx)
 	age := late("What is the matter", a)
 	if a.At.IsZero() || len(a.Value.Reasons) == 0 {
@@ -129,10 +129,10 @@ func (q *request) answer(ctx context.Context, id int64) (*ops.Answer, lateness) 
 // noJobPage is what the page of an ID shows that no job has, or whose job cannot be read.
 type noJobPage struct {
 	ID     int64
-	Answer *ops.Answer // what has become of the job; nil if that is not known yet
+	Answer *explain.Answer // what has become of the job; nil if that is not known yet
 }
 
-func (q *request) noJob(id int64, status int, a *ops.Answer) error {
+func (q *request) noJob(id int64, status int, a *explain.Answer) error {
 	if a != nil && a.Job != nil {
 		a = nil // it was there when the answer was found
 	}

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/doctor"
+	"github.com/errandhq/errand/ops/explain"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -36,14 +37,14 @@ type samples struct {
 	rules     *sampled[[]queue.Rule]
 	schedules *sampled[[]queue.ScheduleRecord]
 	runs      *sampled[map[string][]driver.RunningJob] // by worker
-	doctor    *sampled[ops.Report]
+	doctor    *sampled[doctor.Report]
 	hour      *sampled[[]queue.StatsRecord]         // by minute
 	hourKinds *sampled[[]queue.StatsRecord]         // by kind, with histograms
 	kindHours *several[string, []queue.StatsRecord] // of one kind, by minute
 	failures  *several[string, failures]            // of one kind, or of all for ""
 	lists     *several[queue.Filter, listing]
 	previews  *several[queue.Filter, preview]
-	answers   *several[int64, ops.Answer] // why a job does not run, by its ID
+	answers   *several[int64, explain.Answer] // why a job does not run, by its ID
 }
 
 // listing is a page of jobs, without what only a job's own page shows.
@@ -103,10 +104,14 @@ func newSamples(h *Handler) *samples {
 		s.kindHours = newSeveral(func(kind string) *sampled[[]queue.StatsRecord] { return read(queue.StatsFilter{Kind: kind}) })
 	}
 	if q := h.source.queue; q != nil {
-		s.doctor = newSampled(h, "health", func(ctx context.Context) (ops.Report, error) { return ops.Doctor(ctx, q, ops.Options{Tool: true}) })
+		s.doctor = newSampled(h, "health", func(ctx context.Context) (doctor.Report, error) {
+			return doctor.Examine(ctx, q, doctor.Options{Tool: true})
+		})
 		s.doctor.interval, s.doctor.timeout = doctorInterval, doctorTimeout
-		s.answers = newSeveral(func(id int64) *sampled[ops.Answer] {
-			a := newSampled(h, "explain", func(ctx context.Context) (ops.Answer, error) { return ops.Explain(ctx, q, ops.Question{ID: id}) })
+		s.answers = newSeveral(func(id int64) *sampled[explain.Answer] {
+			a := newSampled(h, "explain", func(ctx context.Context) (explain.Answer, error) {
+				return explain.Job(ctx, q, explain.Question{ID: id})
+			})
 			a.timeout = explainTimeout
 			return a
 		})

@@ -148,7 +148,7 @@ type source struct {
 	auditor      driver.Auditor
 	statistician driver.Statistician
 	beginner     driver.TxBeginner
-	queue        queue.Queue // for package ops
+	queue        queue.Queue // for doctor and explain
 	db           *sql.DB
 }
 

@@ -13,11 +13,11 @@ import (
 	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
 
-// TestRemedies: each command that Doctor and Explain advise exists, with these flags.
+// TestRemedies: each command that doctor and explain advise exists, with these flags.
 func TestRemedies(t *testing.T) {
 	lines := remedies(t)
 	if len(lines) < 10 {
-		t.Errorf("package ops advises only %d commands: %q", len(lines), lines)
+		t.Errorf("doctor and explain advise only %d commands: %q", len(lines), lines)
 	}
 	for _, args := range lines {
 		root := newRoot(&cli.App{Out: io.Discard, Err: io.Discard})
@@ -39,13 +39,17 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// remedies returns the arguments of each call of the method command in package ops, with 1 for
-// those that are not literal. Commands that other texts name are errors.
+// remedies returns the arguments of each call of the method Command in the packages of ops, with 1
+// for those that are not literal. Commands that other texts name are errors.
 func remedies(t *testing.T) (lines [][]string) {
 	t.Helper()
-	paths, err := filepath.Glob("../../ops/*.go")
-	if err != nil {
-		t.Fatal(err)
+	var paths []string
+	for _, pattern := range []string{"../../ops/*/*.go", "../../ops/internal/reader/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
@@ -58,13 +62,13 @@ func remedies(t *testing.T) (lines [][]string) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "command" {
+				if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Command" {
 					lines = append(lines, literals(n.Args))
 				}
 			case *ast.BasicLit:
 				for _, c := range newRoot(&cli.App{}).Commands() {
 					if strings.Contains(n.Value, "errand "+c.Name()+" ") {
-						t.Errorf("%s: %s names a command: use the method command", path, n.Value)
+						t.Errorf("%s: %s names a command: use the method Command", path, n.Value)
 					}
 				}
 			}

@@ -1,4 +1,4 @@
-// Package reach says in a sentence why a database cannot be reached. It serves package ops and
+// Package reach says in a sentence why a database cannot be reached. It serves doctor, explain and
 // cmd/errand.
 package reach
 

@@ -17,7 +17,7 @@ func (c coded) Error() string    { return "code " + string(c) }
 func (c coded) SQLState() string { return string(c) }
 
 // TestCheck: each error that means that there is no connection has a sentence, and no other error.
-// The tests of package ops make those of the network for real.
+// The tests of doctor and explain make those of the network for real.
 func TestCheck(t *testing.T) {
 	const broke = "the connection to the server broke"
 	for _, c := range []struct {

@@ -204,7 +204,7 @@ func (a *App) Working(f action) func(*cobra.Command, []string) error {
 	return a.Opening(dburl.Options{MustExist: true}, f)
 }
 
-// Examining makes the RunE of a command of package ops. It changes nothing, but its handle can
+// Examining makes the RunE of doctor and of explain. It changes nothing, but its handle can
 // write: on PostgreSQL such a setting would be a finding, and on SQLite it tries the write lock. On
 // Redis it cannot, so that it can examine a replica.
 func (a *App) Examining(f action) func(*cobra.Command, []string) error {

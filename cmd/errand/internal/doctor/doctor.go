@@ -11,10 +11,11 @@ import (
 	"github.com/errandhq/errand/cmd/errand/internal/cli"
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/doctor"
 )
 
 func (a app) doctorCommand() *cobra.Command {
-	o := ops.Options{Tool: true}
+	o := doctor.Options{Tool: true}
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -37,9 +38,9 @@ fails. docs/doctor.md lists the checks.`,
 	return cmd
 }
 
-func (a app) doctor(ctx context.Context, d *dburl.Database, o ops.Options, verbose bool) error {
+func (a app) doctor(ctx context.Context, d *dburl.Database, o doctor.Options, verbose bool) error {
 	o.Program = a.Program()
-	report, err := ops.Doctor(ctx, d.Queue, o)
+	report, err := doctor.Examine(ctx, d.Queue, o)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (a app) doctor(ctx context.Context, d *dburl.Database, o ops.Options, verbo
 }
 
 // reportText returns a line for each check, and its advice below it.
-func (a app) reportText(r ops.Report) string {
+func (a app) reportText(r doctor.Report) string {
 	longest := 0
 	for _, c := range r.Checks {
 		longest = max(longest, len(c.ID))

@@ -15,10 +15,11 @@ import (
 	"github.com/errandhq/errand/cmd/errand/internal/jobs"
 	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/explain"
 )
 
 func (a app) explainCommand() *cobra.Command {
-	var q ops.Question
+	var q explain.Question
 	cmd := &cobra.Command{
 		Use:   "explain ID | --key KEY | --queue QUEUE | --kind KIND",
 		Short: "Tell why a job does not run, or how it has ended",
@@ -42,7 +43,7 @@ docs/doctor.md lists the reasons.`,
 				return noSuchID(args[0])
 			}
 		}
-		if q == (ops.Question{}) {
+		if q == (explain.Question{}) {
 			return cli.Usagef("which job? Give an ID, --key, --queue or --kind")
 		}
 		return a.Examining(a.Bounded(func(ctx context.Context, d *dburl.Database, _ []string) error { return a.explain(ctx, d, q) }))(cmd, args)
@@ -79,15 +80,15 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// answerJSON is an answer of ops.Explain in the JSON of this program.
+// answerJSON is an answer of explain.Job in the JSON of this program.
 type answerJSON struct {
-	ops.Answer
+	explain.Answer
 	Job *jobs.JSON `json:"job,omitempty"`
 }
 
-func (a app) explain(ctx context.Context, d *dburl.Database, q ops.Question) error {
+func (a app) explain(ctx context.Context, d *dburl.Database, q explain.Question) error {
 	q.Program = a.Program()
-	answer, err := ops.Explain(ctx, d.Queue, q)
+	answer, err := explain.Job(ctx, d.Queue, q)
 	if err != nil {
 		return err
 	}
@@ -114,13 +115,13 @@ func (a app) explain(ctx context.Context, d *dburl.Database, q ops.Question) err
 
 // hasCause reports whether an answer without a job says more than that there is none: the job may
 // be there and could not be read, or a schedule has not enqueued it yet.
-func hasCause(answer ops.Answer) bool {
+func hasCause(answer explain.Answer) bool {
 	first := answer.Reasons[0].ID
 	return first == "table-locked" || first == "perhaps-waits" || strings.HasPrefix(first, "schedule-")
 }
 
 // answerText returns the reasons, each with its evidence and its remedy.
-func (a app) answerText(answer ops.Answer) string {
+func (a app) answerText(answer explain.Answer) string {
 	var b strings.Builder
 	if j := answer.Job; j != nil {
 		fmt.Fprintf(&b, "job %d: %s, queue %s, kind %s, attempts %s\n", j.ID, plain.Line(string(j.Status)), plain.Line(j.Queue), plain.Line(j.Kind), jobs.AttemptText(*j))

@@ -1,0 +1,63 @@
+package reader
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/errandhq/errand/internal/spelling"
+	"github.com/errandhq/errand/queue/driver"
+)
+
+// Soon is within which time a worker that was not woken claims a due job: its Poll, and a claim.
+const Soon = 10 * time.Second
+
+// Vanished returns the workers that served the queue and handled the kind ("" for any), and have
+// vanished, the last one first.
+func Vanished(workers []driver.WorkerRecord, name, kind string) []driver.WorkerRecord {
+	list := slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool {
+		return !w.Vanished || !slices.Contains(w.Queues, name) || kind != "" && !Handles(w, kind)
+	})
+	slices.SortFunc(list, func(a, b driver.WorkerRecord) int { return b.SeenAt.Compare(a.SeenAt) })
+	return list
+}
+
+// Overdue is how long after its last report a worker is late with the next one.
+const Overdue = driver.ReportInterval + 3*time.Second
+
+// IsSilent reports whether a worker has missed a report, but does not count as vanished yet.
+func IsSilent(w driver.WorkerRecord) bool { return w.Silent > Overdue }
+
+// Claims reports whether the last claim of a worker that reports itself has succeeded.
+func Claims(w driver.WorkerRecord) bool { return !IsSilent(w) && w.ClaimError == "" }
+
+func Living(workers []driver.WorkerRecord) []driver.WorkerRecord {
+	return slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.Vanished })
+}
+
+func IsDraining(w driver.WorkerRecord) bool { return !w.DrainingAt.IsZero() }
+
+// Handles reports whether the worker claims jobs of the kind.
+func Handles(w driver.WorkerRecord, kind string) bool {
+	return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind)
+}
+
+func QueuesOf(workers []driver.WorkerRecord) (names []string) {
+	for _, w := range workers {
+		names = append(names, w.Queues...)
+	}
+	return names
+}
+
+func KindsOf(workers []driver.WorkerRecord) (names []string) {
+	for _, w := range workers {
+		names = append(names, w.Kinds...)
+	}
+	return names
+}
+
+// Nearest returns which of names are spelled like name, "" for none.
+func Nearest(name string, names []string) string {
+	slices.Sort(names)
+	return strings.Join(spelling.Nearest(name, slices.Compact(names)), ", ")
+}

@@ -1,0 +1,3 @@
+// Package words has the words of findings and reasons: numbers, durations, command lines, and
+// advice that both doctor and explain give.
+package words
