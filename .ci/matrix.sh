@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests that need PostgreSQL against each version named (default: 13 15 17 18 19) in Docker,
-# which docker.sh starts first, with -short; ERRAND_TESTS as for make test, where brief leaves out the
-# long tests but for those of plans, migrations and roles, which depend on the version. Prints a line
-# per version, and the output of those that fail. PACKAGES names other packages to test. If docker.sh
-# had to start dockerd, matrix.sh stops it.
+# which docker.sh starts first, with -short, and those of plans, migrations and roles whole: they depend
+# on the version. Prints a line per version, and the output of those that fail. PACKAGES names other
+# packages to test. If docker.sh had to start dockerd, matrix.sh stops it.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -29,7 +28,7 @@ for version; do
 	start=$SECONDS
 	export ERRAND_POSTGRES=docker ERRAND_POSTGRES_VERSION=$version
 	if go test -count=1 -timeout=15m -short "${packages[@]}" >"$output" 2>&1 &&
-		ERRAND_TESTS= go test -count=1 -run "^($versioned)" ./backend/postgres ./ops/doctor >>"$output" 2>&1; then
+		go test -count=1 -run "^($versioned)" ./backend/postgres ./ops/doctor >>"$output" 2>&1; then
 		echo "ok   PostgreSQL $version, $((SECONDS - start)) s"
 	else
 		cat "$output"

@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 				keep := queue.Retention{Completed: forever, Dead: forever}
 				b := backend(t, d.db, postgres.Options{Listen: d.listen, Retention: keep})
 				return backendtest.Harness{
-					Brief:  w.mode != "" || w != ways[0] && !extent.Whole() || extent.Brief(),
+					Brief:  w.mode != "" || w != ways[0] && !extent.Whole() || testing.Short(),
 					OnlyTx: w != ways[0] && !extent.Whole(),
 					Hold: func(ctx context.Context, id int64) error {
 						_, err := d.db.ExecContext(ctx, `UPDATE errand.jobs SET status = 'held' WHERE id = $1`, id)

@@ -49,7 +49,7 @@ func TestConformance(t *testing.T) {
 						},
 						Begin:     func(ctx context.Context) (backendtest.Tx, error) { return db.BeginTx(ctx, nil) },
 						OneWriter: true,
-						Brief:     w.name == "deferred" || driver != drivers[0] && !extent.Whole() || extent.Brief(),
+						Brief:     w.name == "deferred" || driver != drivers[0] && !extent.Whole() || testing.Short(),
 						Rewind: func(t *testing.T, by time.Duration) {
 							execute(t, db, `UPDATE errand_schedules SET next_at = next_at - ?`, by.Microseconds())
 							execute(t, db, `UPDATE errand_workers SET seen_at = seen_at - ?`, by.Microseconds())
