@@ -159,13 +159,6 @@ func readClaimable(ctx context.Context, q *inquiry, name string, before *queue.R
 	return c, true, nil
 }
 
-// takesTurns reports whether the groups of the queue take turns. See queue.Rule.
-func (r ruleSet) takesTurns(name string) bool {
-	return slices.ContainsFunc(r, func(one queue.Rule) bool {
-		return one.Queue == name && (one.Group != "" || one.PerGroup != 0 || one.Share != 0 || one.GroupRate.Jobs != 0)
-	})
-}
-
 // findFullGroups returns the groups in which nothing starts now, because of their limit or their
 // rate.
 func findFullGroups(ctx context.Context, q *inquiry, name string, list []due) (map[string]bool, error) {

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
@@ -62,11 +61,6 @@ func findByKey(ctx context.Context, q *inquiry) ([]Reason, error) {
 	return withUncommitted(ctx, q, reasons)
 }
 
-// isLive reports whether the job has its key for itself.
-func isLive(r queue.Record) bool {
-	return r.Status == queue.StatusPending || r.Status == queue.StatusRunning || r.Status == queue.StatusHeld
-}
-
 // readOne reads the newest of the live jobs that have the key, each in a queue of its own, and
 // notes the others.
 func readOne(ctx context.Context, q *inquiry, ids []int64) error {
@@ -81,26 +75,4 @@ func readOne(ctx context.Context, q *inquiry, ids []int64) error {
 		q.unknown = append(q.unknown, fmt.Sprintf("which job is meant: jobs of several queues have the key, and this is the newest. The others: %s", words.Enumerate(others)))
 	}
 	return readJob(ctx, q, newest)
-}
-
-// listLiveKeys returns the IDs of the live jobs that have the key in the queue, "" for any queue.
-// There are none, too, if this is not known.
-func listLiveKeys(ctx context.Context, q *inquiry, name, key string) (ids []int64, err error) {
-	if q.Server != nil {
-		err = q.Server.Rows(ctx, "live_key", func(r *sql.Rows) error {
-			var id int64
-			err := r.Scan(&id)
-			ids = append(ids, id)
-			return err
-		}, key, name)
-		_, err = q.tryOrNote(ctx, "which live job has the key", err)
-		return ids, err
-	}
-	_, err = q.list(ctx, queue.Filter{Queue: name, Key: key}, func(r queue.Record) bool {
-		if isLive(r) {
-			ids = append(ids, r.ID)
-		}
-		return true
-	})
-	return ids, err
 }

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,35 +14,6 @@ import (
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
-
-// readRateWaits returns what rates of a queue have left: of groups, and of the queue for "". It is
-// nil if this is not known, which is noted.
-func readRateWaits(ctx context.Context, q *inquiry, name string, groups ...string) (map[string]driver.RateWait, error) {
-	what := fmt.Sprintf("whether the rates of the queue %s have tokens left", name)
-	list, err := q.RateWaits(ctx, name, groups...)
-	if _, isOther := errors.AsType[*queue.InvalidError](err); isOther || errors.Is(err, reader.ErrNotTold) { // a router may have backends of both kinds
-		if note := what + ": this backend does not tell"; !slices.Contains(q.unknown, note) {
-			q.unknown = append(q.unknown, note)
-		}
-		return nil, nil
-	}
-	if ok, err := q.tryOrNote(ctx, what, err); !ok {
-		return nil, err
-	}
-	waits := make(map[string]driver.RateWait)
-	for _, w := range list {
-		waits[w.Group] = w
-	}
-	return waits, nil
-}
-
-// groupRate returns the rate of a group of a queue.
-func (r ruleSet) groupRate(name, group string) queue.Rate {
-	if own := r.find(name, group).GroupRate; group != "" && own.Jobs != 0 {
-		return own
-	}
-	return r.find(name, "").GroupRate
-}
 
 // whyRated returns the rates whose tokens are spent, of the queue and of the job's group.
 func whyRated(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
@@ -166,15 +136,4 @@ func adviseRate(q *inquiry, group, rate string) string {
 // rateText writes a rate as a flag of cmd/errand takes it.
 func rateText(rate queue.Rate) string {
 	return fmt.Sprintf("%d/%v", rate.Jobs, plain.Duration(cmp.Or(rate.Per, time.Second)))
-}
-
-// each returns how long the rate takes to fill in a token.
-func each(rate queue.Rate) time.Duration {
-	return (cmp.Or(rate.Per, time.Second) + time.Duration(rate.Jobs) - 1) / time.Duration(rate.Jobs)
-}
-
-// burst returns how many tokens the rate keeps at most.
-func burst(rate queue.Rate) int {
-	perTenth := int64(rate.Jobs) * int64(100*time.Millisecond) / int64(cmp.Or(rate.Per, time.Second))
-	return cmp.Or(rate.Burst, max(int(perTenth), 1))
 }

@@ -1,69 +1,17 @@
 package explain
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
 	"github.com/errandhq/errand/ops/internal/words"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
-
-// readWorkers reads which workers live, if the backend knows.
-func readWorkers(ctx context.Context, q *inquiry) error {
-	if q.knowsWorkers {
-		return nil
-	}
-	workers, err := q.Workers(ctx)
-	if note := "which workers live: the backend does not know them"; errors.Is(err, reader.ErrNotTold) && !slices.Contains(q.unknown, note) {
-		q.unknown = append(q.unknown, note)
-	}
-	if ok, err := q.tryOrNote(ctx, "which workers live", err); !ok {
-		return err
-	}
-	q.workers, q.knowsWorkers = workers, true
-	return excuseSilent(ctx, q)
-}
-
-// excuseSilent takes workers for live ones, and notes that this is not known, if they are silent
-// because a transaction keeps their reports waiting.
-func excuseSilent(ctx context.Context, q *inquiry) error {
-	if q.Server == nil {
-		return nil
-	}
-	held, err := q.Server.HeldReports(ctx, q.workers)
-	if ok, err := q.tryOrAsk(ctx, "which transactions keep reports of workers waiting", seeLocks, err); !ok {
-		return err
-	}
-	all, names := held.Apart(q.workers)
-	if len(names) > 0 {
-		q.workers, q.held = all, held
-		q.unknown = append(q.unknown, held.Text(names))
-	}
-	return nil
-}
-
-// reader.IsSilent reports whether a worker has missed a report, and nothing else explains that.
-func (q *inquiry) isSilent(w driver.WorkerRecord) bool {
-	return reader.IsSilent(w) && !q.held.Explains(w)
-}
-
-// isReporting reports whether a worker reports itself, or would if it could.
-func (q *inquiry) isReporting(w driver.WorkerRecord) bool { return !w.Vanished && !q.isSilent(w) }
-
-// describeUnseen says what a list of workers leaves out, if there can be such workers.
-func describeUnseen(q *inquiry) []string {
-	if q.Server == nil && q.File == nil {
-		return nil
-	}
-	return []string{"workers written in SQL do not report themselves, and are not counted"}
-}
 
 // whyNotServed returns the reason if no live worker serves the job's queue and handles its kind. It
 // notes the workers that claim such jobs.
@@ -105,11 +53,6 @@ func whyNotServed(ctx context.Context, q *inquiry) ([]Reason, error) {
 			Evidence: describe(handling), Remedy: "wait for the new workers of the deploy, or start one"}}, nil
 	}
 	return nil, nil
-}
-
-// listServing returns the live workers of the job's queue.
-func listServing(q *inquiry) []driver.WorkerRecord {
-	return slices.DeleteFunc(reader.Living(q.workers), func(w driver.WorkerRecord) bool { return !slices.Contains(w.Queues, q.job.Queue) })
 }
 
 // late is how long after its last claim a worker with room is suspected to hang in the next one.
@@ -209,64 +152,87 @@ func whyStarved(ctx context.Context, q *inquiry, workers []driver.WorkerRecord) 
 	return nil, nil
 }
 
-// findWorker returns the record of a worker, if it has reported itself.
-func findWorker(q *inquiry, name string) (driver.WorkerRecord, bool) {
-	i := slices.IndexFunc(q.workers, func(w driver.WorkerRecord) bool { return w.Name == name })
-	if i < 0 {
-		return driver.WorkerRecord{}, false
+// readRuns returns the jobs that the workers hold, the longest first. A report of a worker may be
+// ten seconds old, so it counts the slots of each worker that these jobs take as busy, too.
+func readRuns(ctx context.Context, q *inquiry, workers []driver.WorkerRecord) ([]driver.RunningJob, error) {
+	var names []string
+	most := 1
+	for _, w := range workers {
+		names = append(names, w.Name)
+		most = max(most, w.Concurrency)
 	}
-	return q.workers[i], true
+	runs, err := q.Runs(ctx, min(most, driver.MaxRuns), names...)
+	if ok, err := q.tryOrNote(ctx, "what the workers run", err); !ok {
+		return nil, err
+	}
+	held := make(map[string]int)
+	for _, r := range runs {
+		held[r.Worker]++
+	}
+	for i := range workers {
+		w := &workers[i]
+		w.Busy = max(w.Busy, min(held[w.Name], w.Concurrency))
+	}
+	slices.SortFunc(runs, func(a, b driver.RunningJob) int { return cmp.Compare(b.Took, a.Took) })
+	q.runs = runs
+	if len(runs) > 0 {
+		q.longest = runs[0].Took
+	}
+	return runs, nil
 }
 
-// similar returns a fact, and which of names are spelled like name, or else which names there are.
-func similar(fact, name string, names []string) []string {
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if near := reader.Nearest(name, names); near != "" {
-		return []string{fact, "similar names: " + near}
+// describeLongestRuns says what has been running for longest, and what to do about the first of
+// these.
+func describeLongestRuns(ctx context.Context, q *inquiry) (evidence []string, remedy string, err error) {
+	for i, r := range q.runs[:min(len(q.runs), 3)] {
+		job, ok, err := q.Inspector.Job(ctx, r.ID)
+		if err != nil {
+			return nil, "", err
+		}
+		text, isCancelled := fmt.Sprintf("job %d of the kind %s has been running for %v", r.ID, r.Kind, words.Short(r.Took)), ok && !job.CancelAt.IsZero()
+		if isCancelled {
+			text += fmt.Sprintf(", and was cancelled %v ago", words.Short(q.at.Sub(job.CancelAt)))
+		}
+		evidence = append(evidence, text)
+		switch {
+		case i > 0 || r.Took < alwaysShort && !isCancelled:
+		case isCancelled || r.Took < usuallyShort:
+			remedy = "; or see " + q.Command("explain", r.ID)
+		default:
+			remedy = fmt.Sprintf("; or see %s, and, if it hangs, %s", q.Command("explain", r.ID), q.Command("jobs", "cancel", r.ID))
+		}
 	}
-	return []string{fmt.Sprintf("%s (%s)", fact, words.Enumerate(names))}
+	return append(evidence, words.More(len(q.runs)-3)...), remedy, nil
 }
 
-// describe says in a line each what up to three workers do.
-func describe(workers []driver.WorkerRecord) (lines []string) {
-	for _, w := range workers[:min(len(workers), 3)] {
-		line := fmt.Sprintf("worker %s: %d of %d busy", w.Name, w.Busy, w.Concurrency)
-		if reader.IsDraining(w) {
-			line += ", stopping since " + w.DrainingAt.Format(time.RFC3339)
-		}
-		lines = append(lines, fmt.Sprintf("%s, reported itself %v ago", line, words.Short(w.Silent)))
-	}
-	return append(lines, words.More(len(workers)-3)...)
-}
+const (
+	// alwaysShort is how long every job may run before its handler is suspected to hang.
+	alwaysShort = time.Minute
+	// usuallyShort is the same for a kind of which fewer than enoughRuns are known.
+	usuallyShort = 10 * time.Minute
+	enoughRuns   = 100
+)
 
-// describeLastWorkers says what has become of the workers, if none is alive. The record of a worker
-// that stops in order is removed at once, so the statistics of the jobs say when one has last
-// worked.
-func describeLastWorkers(ctx context.Context, q *inquiry) ([]string, error) {
-	gone, last := 0, driver.WorkerRecord{}
-	for _, w := range q.workers {
-		if w.Vanished {
-			gone++
-			if w.SeenAt.After(last.SeenAt) {
-				last = w
-			}
+// whySilent returns the reason if workers that would claim the job have not reported themselves in
+// time.
+func whySilent(q *inquiry) []Reason {
+	silent := slices.DeleteFunc(slices.Clone(q.claimers), func(w driver.WorkerRecord) bool { return !q.isSilent(w) })
+	if len(silent) == 0 {
+		return nil
+	}
+	r := Reason{ID: "workers-silent", Level: ops.Warn, Remedy: "look at their processes and logs, and start them again if they have ended. If they have not: " + q.Command("doctor"),
+		Verdict:  fmt.Sprintf("%s that would run job %d have not reported themselves for %v: they were killed, hang, or are cut off.", words.Count(len(silent), "worker"), q.job.ID, words.Short(silent[0].Silent)),
+		Evidence: []string{reportsNeed}}
+	if len(silent) == 1 {
+		who := "A worker"
+		if len(q.claimers) == 1 {
+			who = "The only worker"
 		}
+		r.Verdict = fmt.Sprintf("%s that would run job %d has not reported itself for %v: it was killed, hangs, or is cut off.", who, q.job.ID, words.Short(silent[0].Silent))
+		r.Remedy = "look at its process and log, and start it again if it has ended. If it has not: " + q.Command("doctor")
 	}
-	became := []string{"all workers have stopped in order, or none has reported itself in the last hour"}
-	if gone > 0 {
-		became = []string{
-			fmt.Sprintf("%s vanished without stopping in order. The last was %s, %v ago", words.Count(gone, "worker"), last.Name, words.Short(last.Silent)),
-			fmt.Sprintf("if its process %d on host %s still runs, it hangs, is cut off, or its handlers hold all connections of its pool", last.PID, last.Host),
-		}
+	for _, w := range silent[:min(len(silent), 3)] {
+		r.Evidence = append(r.Evidence, lastSeen(w))
 	}
-	list, err := q.Stats(ctx, queue.StatsFilter{From: q.at.Add(-driver.StatsKept), Step: time.Minute})
-	if ok, err := q.tryOrNote(ctx, "when a worker has last run a job", err); !ok {
-		return became, err
-	}
-	if len(list) == 0 {
-		return append(became, fmt.Sprintf("no worker has ended a job in the last %s", plain.Duration(driver.StatsKept))), nil
-	}
-	at := list[len(list)-1].At
-	return append(became, fmt.Sprintf("a worker last ended a job in the minute of %s", at.Format(time.RFC3339))), nil
+	return []Reason{r}
 }

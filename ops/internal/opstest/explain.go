@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
+// Ago returns a minute ago.
 func Ago() time.Time { return time.Now().Add(-time.Minute) }
 
 // PidOf returns the process of a session.
@@ -49,6 +50,7 @@ func Hang(t *testing.T, db *sql.DB, before, statement string) (pid int) {
 	return pid
 }
 
+// SetRules sets rules.
 func SetRules(t *testing.T, q driver.Ruler, rules ...queue.Rule) {
 	t.Helper()
 	if err := q.SetRules(t.Context(), nil, rules...); err != nil {
@@ -73,6 +75,7 @@ func ReasonIDs(a explain.Answer) string {
 	return strings.Join(ids, " ")
 }
 
+// WantReason fails unless the answer has that reason alone.
 func WantReason(t *testing.T, a explain.Answer, id string) {
 	t.Helper()
 	if len(a.Reasons) != 1 || a.Reasons[0].ID != id {

@@ -41,6 +41,7 @@ func Fresh(t *testing.T) (*sql.DB, *postgres.Backend) {
 	return db, Backend(t, db, postgres.Options{})
 }
 
+// Backend makes a backend of a database.
 func Backend(t *testing.T, db *sql.DB, o postgres.Options) *postgres.Backend {
 	t.Helper()
 	q, err := postgres.New(db, o)
@@ -74,6 +75,7 @@ func OpenFile(t *testing.T, path string) (*sql.DB, *sqlite.Backend) {
 	return db, q
 }
 
+// Exec executes a statement.
 func Exec(t *testing.T, db queue.DB, query string, args ...any) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
@@ -106,6 +108,7 @@ func Claim(t *testing.T, q queue.Consumer, name string, lease time.Duration) []*
 	return jobs
 }
 
+// Settle settles jobs, and fails if one is lost.
 func Settle(t *testing.T, q queue.Consumer, outcomes ...queue.Outcome) {
 	t.Helper()
 	if lost, err := q.Settle(t.Context(), nil, outcomes...); err != nil || len(lost) > 0 {
@@ -189,6 +192,7 @@ func Run(t *testing.T, w engine.Worker) (stop func()) {
 	return stop
 }
 
+// Workers returns the workers that have reported themselves.
 func Workers(t *testing.T, fleet driver.Fleet) []driver.WorkerRecord {
 	t.Helper()
 	list, err := fleet.Workers(t.Context())

@@ -58,6 +58,7 @@ func serverFolder(t *testing.T) *OwnServer {
 	return s
 }
 
+// Data returns the data directory.
 func (s *OwnServer) Data() string { return filepath.Join(s.Dir, "data") }
 
 // Own gives a file or a folder to the server's account.

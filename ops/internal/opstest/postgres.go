@@ -46,6 +46,7 @@ func SetDefault(t *testing.T, db *sql.DB, name, value string) {
 	db.SetMaxIdleConns(2)
 }
 
+// Database returns the name of the database, quoted for SQL.
 func Database(t *testing.T, db *sql.DB) (name string) {
 	t.Helper()
 	if err := db.QueryRowContext(t.Context(), `SELECT quote_ident(current_database())`).Scan(&name); err != nil {
@@ -70,6 +71,7 @@ func Prepare(t *testing.T, db *sql.DB, statement string) {
 	})
 }
 
+// Change returns a DSN that is a URL, changed.
 func Change(t *testing.T, dsn string, change func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(dsn)

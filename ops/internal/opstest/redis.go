@@ -24,6 +24,7 @@ func HealthyRedis() map[string]string {
 	return map[string]string{"maxmemory": "200mb", "appendonly": "yes", "appendfsync": "everysec"}
 }
 
+// NewRedis starts servers of Redis for a test, and makes a queue in them.
 func NewRedis(t *testing.T, start func(context.Context) (*redistest.Server, error)) RedisServers {
 	t.Helper()
 	redistest.Open(t) // skips the test if there is no redis-server
@@ -60,6 +61,7 @@ type audited struct {
 	driver.Auditor
 }
 
+// NewRedisNode does the same with one healthy node.
 func NewRedisNode(t *testing.T) RedisServers {
 	return NewRedis(t, func(ctx context.Context) (*redistest.Server, error) {
 		return redistest.Start(ctx, redistest.Options{Settings: HealthyRedis()})

@@ -8,6 +8,7 @@ import (
 	"github.com/errandhq/errand/ops/internal/words"
 )
 
+// WaitsInCommit says for how long a commit has waited.
 func WaitsInCommit(l Locker) string {
 	return fmt.Sprintf("%s has waited in its commit for %v", l.session(), words.Short(words.Seconds(l.open.Float64)))
 }

@@ -28,6 +28,7 @@ func (f *File) Row(ctx context.Context, query string, targets ...any) error {
 	return f.Tables.DB.QueryRowContext(ctx, query).Scan(targets...)
 }
 
+// FilePath is the statement that returns the path of the file.
 const FilePath = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
 // LockWait is how long doctor.Examine and explain.Job wait for SQLite's write lock.

@@ -11,6 +11,22 @@ import (
 	"github.com/errandhq/errand/ops/internal/words"
 )
 
+// Locker is a transaction that has locked something. Pid is 0 for a prepared one.
+type Locker struct {
+	Pid                      int
+	prepared                 string
+	application, role, state string
+	open                     sql.NullFloat64 // for how many seconds; not valid if this role may not see that
+	transaction              string          // its number
+
+	isWaiting bool // for another transaction; see Chain
+	isAwaited bool // by a session that writes what a report does; see HeldReports
+
+	// Of a lock on a whole table:
+	Table         string
+	ExcludesReads bool
+}
+
 // WaitedFor is the evidence for a locker of waits_seen.sql, which does not know since when the
 // transaction is open: open is for how long another session has waited for it.
 func (l Locker) WaitedFor() string {
@@ -43,22 +59,7 @@ func (s *Server) TableLocks(ctx context.Context) ([]Locker, error) {
 	})
 }
 
-// Locker is a transaction that has locked something. pid is 0 for a prepared one.
-type Locker struct {
-	Pid                      int
-	prepared                 string
-	application, role, state string
-	open                     sql.NullFloat64 // for how many seconds; not valid if this role may not see that
-	transaction              string          // its number
-
-	isWaiting bool // for another transaction; see chain
-	isAwaited bool // by a session that writes what a report does; see HeldReports
-
-	// Of a lock on a whole table:
-	Table         string
-	ExcludesReads bool
-}
-
+// Targets returns where to scan the columns that each statement about lockers returns.
 func (l *Locker) Targets() []any {
 	return []any{&l.Pid, &l.prepared, &l.application, &l.role, &l.state, &l.open, &l.transaction}
 }
@@ -71,6 +72,7 @@ func (l Locker) isSame(other Locker) bool {
 	return l.Pid == other.Pid && l.prepared == other.prepared && l.transaction == other.transaction
 }
 
+// Evidence says in a line since when the transaction is open, and in which session.
 func (l Locker) Evidence() string {
 	open := fmt.Sprintf("its transaction has been open for %v at least", briefly)
 	if l.open.Valid {
@@ -101,6 +103,7 @@ func (l Locker) session() string {
 	return session
 }
 
+// ListEvidence says the same of each of the transactions.
 func ListEvidence(list []Locker) (lines []string) {
 	for _, l := range list {
 		lines = append(lines, l.Evidence())
@@ -108,6 +111,7 @@ func ListEvidence(list []Locker) (lines []string) {
 	return lines
 }
 
+// Remedy returns how to end the transaction.
 func (l Locker) Remedy() string { return l.RemedyFor("it") }
 
 // RemedyFor returns how to end the transaction. undone is what that undoes if it is not committed.
@@ -151,6 +155,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// ReadLockers runs a statement that returns lockers.
 func (s *Server) ReadLockers(ctx context.Context, name string, args ...any) (list []Locker, err error) {
 	err = s.Rows(ctx, name, func(r *sql.Rows) error {
 		var l Locker
@@ -164,6 +169,7 @@ func (s *Server) ReadLockers(ctx context.Context, name string, args ...any) (lis
 	return list, err
 }
 
+// JobsTable is the name of the table of jobs.
 const JobsTable = "jobs"
 
 // BeganAfter reports whether the transaction is known to have begun after something that happened

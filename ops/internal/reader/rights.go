@@ -38,6 +38,7 @@ func (s RightSet) Without(other RightSet) (list []string) {
 // Granted are the rights of roles, by their names.
 type Granted map[string]RightSet
 
+// Add adds a right of a role.
 func (g Granted) Add(role string, r Right) {
 	if g[role] == nil {
 		g[role] = make(RightSet)

@@ -80,6 +80,7 @@ func durationOf(value string) time.Duration {
 	return t
 }
 
+// DescribeTimeouts says how low the timeouts are, and for which roles.
 func DescribeTimeouts(list []Timeout) string {
 	var texts []string
 	for _, t := range list {

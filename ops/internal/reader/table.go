@@ -12,6 +12,7 @@ type tableStats struct {
 	NoAutovacuum   bool
 }
 
+// Stats returns the numbers of the table of jobs.
 func (s *Server) Stats(ctx context.Context) (t tableStats, err error) {
 	if s.known.table != nil {
 		s.Note(s.Load("table"))

@@ -88,6 +88,7 @@ func MayNotWork(roles []WorkerRole) []WorkerRole {
 	return slices.DeleteFunc(slices.Clone(roles), func(r WorkerRole) bool { return !r.isMeant || len(r.Lacks) == 0 })
 }
 
+// String names the role and what it lacks.
 func (r WorkerRole) String() string {
 	return fmt.Sprintf("the role %s lacks %s", r.Name, words.Enumerate(r.Lacks))
 }

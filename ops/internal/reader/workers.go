@@ -31,10 +31,12 @@ func IsSilent(w driver.WorkerRecord) bool { return w.Silent > Overdue }
 // Claims reports whether the last claim of a worker that reports itself has succeeded.
 func Claims(w driver.WorkerRecord) bool { return !IsSilent(w) && w.ClaimError == "" }
 
+// Living returns the workers that have not vanished.
 func Living(workers []driver.WorkerRecord) []driver.WorkerRecord {
 	return slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.Vanished })
 }
 
+// IsDraining reports whether the worker is stopping.
 func IsDraining(w driver.WorkerRecord) bool { return !w.DrainingAt.IsZero() }
 
 // Handles reports whether the worker claims jobs of the kind.
@@ -42,6 +44,7 @@ func Handles(w driver.WorkerRecord, kind string) bool {
 	return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind)
 }
 
+// QueuesOf returns the queues that the workers serve.
 func QueuesOf(workers []driver.WorkerRecord) (names []string) {
 	for _, w := range workers {
 		names = append(names, w.Queues...)
@@ -49,6 +52,7 @@ func QueuesOf(workers []driver.WorkerRecord) (names []string) {
 	return names
 }
 
+// KindsOf returns the kinds that the workers handle.
 func KindsOf(workers []driver.WorkerRecord) (names []string) {
 	for _, w := range workers {
 		names = append(names, w.Kinds...)

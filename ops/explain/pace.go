@@ -1,86 +1,16 @@
 package explain
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/errandhq/errand/internal/plain"
-	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
 	"github.com/errandhq/errand/ops/internal/words"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
-
-// readRuns returns the jobs that the workers hold, the longest first. A report of a worker may be
-// ten seconds old, so it counts the slots of each worker that these jobs take as busy, too.
-func readRuns(ctx context.Context, q *inquiry, workers []driver.WorkerRecord) ([]driver.RunningJob, error) {
-	var names []string
-	most := 1
-	for _, w := range workers {
-		names = append(names, w.Name)
-		most = max(most, w.Concurrency)
-	}
-	runs, err := q.Runs(ctx, min(most, driver.MaxRuns), names...)
-	if ok, err := q.tryOrNote(ctx, "what the workers run", err); !ok {
-		return nil, err
-	}
-	held := make(map[string]int)
-	for _, r := range runs {
-		held[r.Worker]++
-	}
-	for i := range workers {
-		w := &workers[i]
-		w.Busy = max(w.Busy, min(held[w.Name], w.Concurrency))
-	}
-	slices.SortFunc(runs, func(a, b driver.RunningJob) int { return cmp.Compare(b.Took, a.Took) })
-	q.runs = runs
-	if len(runs) > 0 {
-		q.longest = runs[0].Took
-	}
-	return runs, nil
-}
-
-// describeLongestRuns says what has been running for longest, and what to do about the first of
-// these.
-func describeLongestRuns(ctx context.Context, q *inquiry) (evidence []string, remedy string, err error) {
-	for i, r := range q.runs[:min(len(q.runs), 3)] {
-		job, ok, err := q.Inspector.Job(ctx, r.ID)
-		if err != nil {
-			return nil, "", err
-		}
-		text, isCancelled := fmt.Sprintf("job %d of the kind %s has been running for %v", r.ID, r.Kind, words.Short(r.Took)), ok && !job.CancelAt.IsZero()
-		if isCancelled {
-			text += fmt.Sprintf(", and was cancelled %v ago", words.Short(q.at.Sub(job.CancelAt)))
-		}
-		evidence = append(evidence, text)
-		switch {
-		case i > 0 || r.Took < alwaysShort && !isCancelled:
-		case isCancelled || r.Took < usuallyShort:
-			remedy = "; or see " + q.Command("explain", r.ID)
-		default:
-			remedy = fmt.Sprintf("; or see %s, and, if it hangs, %s", q.Command("explain", r.ID), q.Command("jobs", "cancel", r.ID))
-		}
-	}
-	return append(evidence, words.More(len(q.runs)-3)...), remedy, nil
-}
-
-// whyInLine returns why the workers have not claimed the job so far, and what comes before it. Many
-// jobs before it are the reason, rather than that workers are busy with short jobs.
-func whyInLine(ctx context.Context, q *inquiry) ([]Reason, error) {
-	busy, err := whyNotClaiming(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	ahead, err := whyAhead(ctx, q)
-	if len(busy) > 0 && busy[0].ID == "workers-busy" && q.longest < reader.Soon && len(ahead) > 0 && ahead[0].Level != ops.OK {
-		return append(ahead, busy...), err
-	}
-	return append(busy, ahead...), err
-}
 
 // enoughPace is how many runs tell how fast a queue is worked off. Fewer than leastPace tell
 // nothing.

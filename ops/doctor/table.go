@@ -25,18 +25,6 @@ func schema(ctx context.Context, d *doctor) (finding, error) {
 	return judgeVersion(found, d.Server.Tables.Version, advice), nil
 }
 
-// judgeVersion compares the newest migration that has run with the newest one that is known.
-func judgeVersion(found, known int, advice string) finding {
-	f := finding{value: fmt.Sprintf("migration %d of %d", found, known)}
-	switch {
-	case found < known:
-		f.level, f.advice = ops.Fail, advice
-	case found > known:
-		f.level, f.advice = ops.Warn, "a newer program has migrated it: update this program"
-	}
-	return f
-}
-
 // sequences looks for those that give numbers that are in use. A fence is above that of the job's
 // earlier claims whatever the sequence gives, so that one does no harm.
 func sequences(ctx context.Context, d *doctor) (finding, error) {

@@ -30,22 +30,6 @@ func whyTableLocked(ctx context.Context, q *inquiry) ([]Reason, error) {
 	return whyLocked(ctx, q, func(reader.Locker) bool { return true })
 }
 
-// whyUnreadable returns who has locked a table that Job reads, other than that of jobs, so that
-// it cannot go on. A job that does not wait needs none of them.
-func whyUnreadable(ctx context.Context, q *inquiry) ([]Reason, error) {
-	locked, err := whyLocked(ctx, q, func(l reader.Locker) bool { return l.ExcludesReads && l.Table != reader.JobsTable })
-	if err != nil || len(locked) == 0 || q.question.ID == 0 {
-		return locked, err
-	}
-	if busy, err := readInTime(ctx, q, func(ctx context.Context) error { return readJob(ctx, q, q.question.ID) }); err != nil || len(busy) > 0 {
-		return busy, err
-	}
-	if q.job != nil && q.job.Status != queue.StatusPending {
-		return nil, nil
-	}
-	return locked, nil
-}
-
 // whyLocked returns the reason for the first wanted lock on a table.
 func whyLocked(ctx context.Context, q *inquiry, isWanted func(reader.Locker) bool) ([]Reason, error) {
 	if q.Server == nil {

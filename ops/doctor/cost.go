@@ -10,11 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
 	"github.com/errandhq/errand/ops/internal/words"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -162,24 +160,6 @@ func retained(ctx context.Context, d *doctor) (finding, error) {
 		return finding{}, err
 	}
 	return judgeRetention(d.Server.Tables.Retention, words.Seconds(completed.Float64), words.Seconds(dead.Float64)), nil
-}
-
-// judgeRetention compares the retention with for how long the oldest ended jobs have been kept; 0
-// means that there is none.
-func judgeRetention(keeps queue.Retention, completed, dead time.Duration) finding {
-	worst := finding{value: "no ended job is older than its retention"}
-	for _, l := range []struct {
-		what      string
-		age, keep time.Duration
-	}{{"completed", completed, keeps.Completed}, {"dead or cancelled", dead, keeps.Dead}} {
-		keep := max(l.keep, time.Hour)
-		level := words.LevelOf(l.age/2, keep/4*3, keep/2*3) // halves, because 3 × keep may overflow
-		if level != ops.OK && worst.level != ops.Fail {
-			worst = finding{level, fmt.Sprintf("a %s job ended %v ago, the retention is %v", l.what, words.Short(l.age), plain.Duration(l.keep)),
-				"no worker prunes: see the check fleet. Or the workers have a longer Retention than this program"}
-		}
-	}
-	return worst
 }
 
 // pooler finds out whether a pooler gives each transaction a different connection to the server.

@@ -49,16 +49,6 @@ func whyPaused(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
 	return reasons, nil
 }
 
-// readRules reads the rules, if the backend keeps some.
-func readRules(ctx context.Context, q *inquiry) error {
-	rules, err := q.Rules(ctx)
-	if ok, err := q.tryOrNote(ctx, "the rules of the queue", err); !ok {
-		return err
-	}
-	q.rules = rules
-	return nil
-}
-
 // raiseLimit begins the remedy of a limit. A command follows.
 const raiseLimit = "wait, or raise the limit, which lasts until a program sets its rules again: "
 
@@ -90,45 +80,4 @@ func whyLimited(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
 		}
 	}
 	return reasons, nil
-}
-
-// findRule returns the rule of a group of the job's queue, or of the queue for "".
-func findRule(q *inquiry, group string) queue.Rule { return q.rules.find(q.job.Queue, group) }
-
-// ruleSet are the rules of all queues and groups.
-type ruleSet []queue.Rule
-
-// Find returns the rule of a group of a queue, or of the queue for "".
-func (r ruleSet) find(name, group string) queue.Rule {
-	for _, one := range r {
-		if one.Queue == name && one.Group == group {
-			return one
-		}
-	}
-	return queue.Rule{}
-}
-
-// perGroup returns how many jobs of the group may run at once; 0 or less means any number.
-func (r ruleSet) perGroup(name, group string) int {
-	if own := r.find(name, group).PerGroup; group != "" && own != 0 {
-		return own
-	}
-	return r.find(name, "").PerGroup
-}
-
-// countRunning counts running jobs up to most, and says which have run longest.
-func countRunning(ctx context.Context, q *inquiry, filter queue.Filter, most int) (n int, longest []string, err error) {
-	filter.Status = queue.StatusRunning
-	var oldest []queue.Record
-	_, err = q.list(ctx, filter, func(r queue.Record) bool {
-		n++
-		oldest = append(oldest, r)
-		slices.SortFunc(oldest, func(a, b queue.Record) int { return a.StartedAt.Compare(b.StartedAt) })
-		oldest = oldest[:min(len(oldest), 3)]
-		return n < most
-	})
-	for _, r := range oldest {
-		longest = append(longest, fmt.Sprintf("job %d of the worker %s has been running for %v", r.ID, r.Worker, words.Short(max(q.at.Sub(r.StartedAt), 0))))
-	}
-	return n, append(longest, words.More(n-3)...), err
 }

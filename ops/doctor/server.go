@@ -99,20 +99,6 @@ func clock(_ context.Context, d *doctor) (finding, error) {
 	return judgeClock(i.Ahead(), trip), nil
 }
 
-// judgeClock judges how far a server's clock is ahead of the local one, as an answer said that took
-// so long.
-func judgeClock(off, trip time.Duration) finding {
-	f := finding{value: fmt.Sprintf("the server is %v ahead of this host, ± %v", words.Short(off), words.Short(trip/2)),
-		advice: "synchronize both clocks (NTP). Jobs become due by the server's clock; the deadlines of handlers are by the worker's clock"}
-	if off < 0 {
-		f.value = fmt.Sprintf("the server is %v behind this host, ± %v", words.Short(-off), words.Short(trip/2))
-	}
-	if beyond := off.Abs() - trip/2; beyond > 0 {
-		f.level = words.LevelOf(beyond, time.Second, 30*time.Second)
-	}
-	return f
-}
-
 func connections(ctx context.Context, d *doctor) (finding, error) {
 	var most, used, roleMost, roleUsed, baseMost, baseUsed int
 	if err := d.Server.Row(ctx, "connections", &most, &used, &roleMost, &roleUsed, &baseMost, &baseUsed); err != nil {

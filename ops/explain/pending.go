@@ -59,21 +59,6 @@ func whyPending(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
 	return reasons, nil
 }
 
-// passing are the reasons that end by themselves.
-var passing = []string{
-	"delayed", "put-off", "back-off", "just-due", "given-back", "behind-running", "behind-pending", "behind-back-off",
-	"queue-limit", "group-limit", "queue-rate", "group-rate", "throttled", "workers-draining", "workers-busy", "claims-hang", "starved",
-	"jobs-ahead",
-}
-
-// rankOf is 0 for a reason that a person has to end. Those that end by themselves come behind.
-func rankOf(r Reason) int {
-	if slices.Contains(passing, r.ID) {
-		return 1
-	}
-	return 0
-}
-
 // never is the year from which on a due time means that the job never runs. Backends show infinity
 // as such a time.
 const never = 9999
@@ -116,11 +101,6 @@ func adviseRunNow(q *inquiry) string {
 // isChanged reports whether something has changed the job since its enqueue, which writes one time
 // as both: however soon a change comes, it writes another UpdatedAt.
 func isChanged(j *queue.Record) bool { return !j.UpdatedAt.Equal(j.CreatedAt) }
-
-// backOffLevel is the level of a job that has failed and will run again.
-func backOffLevel(j queue.Record) ops.Level {
-	return words.LevelOf(j.Attempt, 2, max(j.MaxAttempts, 3))
-}
 
 // nameRescheduler returns who has last changed the job, if the audit log says so. Entries are
 // written right after their change, so an older one is of a person before what has changed the job
@@ -225,4 +205,18 @@ func whyUnexplained(q *inquiry, waits time.Duration, due string) Reason {
 		r.Remedy = "look whether a worker runs that serves the queue " + j.Queue + " and handles the kind " + j.Kind + ", and whether its log has errors of claims"
 	}
 	return r
+}
+
+// whyInLine returns why the workers have not claimed the job so far, and what comes before it. Many
+// jobs before it are the reason, rather than that workers are busy with short jobs.
+func whyInLine(ctx context.Context, q *inquiry) ([]Reason, error) {
+	busy, err := whyNotClaiming(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	ahead, err := whyAhead(ctx, q)
+	if len(busy) > 0 && busy[0].ID == "workers-busy" && q.longest < reader.Soon && len(ahead) > 0 && ahead[0].Level != ops.OK {
+		return append(ahead, busy...), err
+	}
+	return append(busy, ahead...), err
 }

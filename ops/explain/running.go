@@ -223,14 +223,6 @@ func withCancel(ctx context.Context, q *inquiry, r Reason) ([]Reason, error) {
 	return []Reason{r}, err
 }
 
-const (
-	// alwaysShort is how long every job may run before its handler is suspected to hang.
-	alwaysShort = time.Minute
-	// usuallyShort is the same for a kind of which fewer than enoughRuns are known.
-	usuallyShort = 10 * time.Minute
-	enoughRuns   = 100
-)
-
 // judgeLongRun returns how long a job of the kind may run before its handler is suspected to hang,
 // and why: twice as long as nearly all of the kind's last runs, if the backend knows them. A job
 // that has run shorter than alwaysShort is not worth asking for.

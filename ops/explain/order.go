@@ -108,3 +108,8 @@ func whyAhead(ctx context.Context, q *inquiry) ([]Reason, error) {
 		Evidence: slices.Concat(evidence, pace, c.others),
 		Remedy:   "wait; or add workers, or give urgent jobs a lower Priority or a queue of their own"}}, nil
 }
+
+// backOffLevel is the level of a job that has failed and will run again.
+func backOffLevel(j queue.Record) ops.Level {
+	return words.LevelOf(j.Attempt, 2, max(j.MaxAttempts, 3))
+}

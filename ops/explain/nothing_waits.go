@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,9 +10,63 @@ import (
 
 	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/ops"
+	"github.com/errandhq/errand/ops/internal/reader"
+	"github.com/errandhq/errand/ops/internal/words"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
+
+// whyNothingWaits returns the reason for a queue or a kind of which no job is pending, or, unless
+// isAll, of which none was found.
+func whyNothingWaits(ctx context.Context, q *inquiry, isAll bool) ([]Reason, error) {
+	asked := q.question
+	if !isAll {
+		return []Reason{{ID: "perhaps-waits", Level: ops.Warn, Verdict: "No job was found that waits, but not all could be looked at.",
+			Remedy: "see what is not known; ask for a job by its ID"}}, nil
+	}
+	if asked.Kind != "" {
+		if reasons, err := whyUnknownKind(ctx, q); err != nil || len(reasons) > 0 {
+			return reasons, err
+		}
+	}
+	if asked.Queue == "" {
+		return []Reason{{ID: "nothing-waits", Level: ops.OK, Verdict: "No job of the kind " + asked.Kind + " waits.",
+			Evidence: []string{"all pending jobs were looked at"}}}, nil
+	}
+	counts, err := q.Inspector.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var evidence, names []string
+	for _, c := range counts {
+		names = append(names, c.Queue)
+		if c.Queue == asked.Queue {
+			evidence = append(evidence, fmt.Sprintf("%s: %s", c.Status, about(c)))
+		}
+	}
+	if len(evidence) > 0 {
+		of := "of the queue " + asked.Queue
+		if asked.Kind != "" {
+			of = "of the kind " + asked.Kind + " in the queue " + asked.Queue
+		}
+		return []Reason{{ID: "nothing-waits", Level: ops.OK, Verdict: "No job " + of + " waits.", Evidence: evidence}}, nil
+	}
+	r := Reason{ID: "empty-queue", Level: ops.Warn, Verdict: "No job is in the queue " + asked.Queue + ".", Remedy: "look at how the program that enqueues spells the queue"}
+	if near := reader.Nearest(asked.Queue, names); near != "" {
+		r.Evidence = append(r.Evidence, "queues with similar names: "+near)
+	} else if len(names) > 0 {
+		r.Evidence = append(r.Evidence, "queues with jobs: "+words.Enumerate(slices.Compact(names)))
+	}
+	return []Reason{r}, nil
+}
+
+// about returns a number of jobs, and says so if the backend has estimated it.
+func about(c queue.StatusCount) string {
+	if c.Exact {
+		return words.Count(c.Jobs, "job")
+	}
+	return "about " + words.Count(c.Jobs, "job")
+}
 
 // whyUnknownKind returns the reason for a kind that no recent job, no worker and no schedule has.
 // It is probably misspelt. There is none if the kind is known.
