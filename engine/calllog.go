@@ -32,8 +32,8 @@ const (
 )
 
 // watchCalls returns a callLog for the calls of that operation.
-func (r *run) watchCalls(operation string) *callLog {
-	return &callLog{log: r.Logger, operation: operation}
+func (s *shared) watchCalls(operation string) *callLog {
+	return &callLog{log: s.Logger, operation: operation}
 }
 
 // report notes the error that a call returned, or nil, and returns how long to pause. The pause

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -30,71 +29,61 @@ type hints struct {
 }
 
 // listenCancels lets the backend tell at once which jobs to cancel, if it can, until ctx ends.
-func (r *run) listenCancels(ctx context.Context) {
-	if canceller, ok := driver.As[driver.Canceller](r.Backend); ok {
-		_ = canceller.ListenCancels(ctx, r.Name, r.noteHint) // without it, heartbeats tell
+func (l *leases) listenCancels(ctx context.Context) {
+	if canceller, ok := driver.As[driver.Canceller](l.Backend); ok {
+		_ = canceller.ListenCancels(ctx, l.Name, l.noteHint) // without it, heartbeats tell
 	}
 }
 
 // noteHint notes that the backend has named jobs as to be cancelled, or all jobs if it names none.
-func (r *run) noteHint(ids ...int64) {
+func (l *leases) noteHint(ids ...int64) {
 	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hints.all = r.hints.all || len(ids) == 0
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hints.all = l.hints.all || len(ids) == 0
 	for _, id := range ids {
-		if r.hints.jobs == nil || len(r.hints.jobs) >= maxHints {
-			r.hints.jobs = make(map[int64]time.Time)
+		if l.hints.jobs == nil || len(l.hints.jobs) >= maxHints {
+			l.hints.jobs = make(map[int64]time.Time)
 		}
-		r.hints.jobs[id] = now
+		l.hints.jobs[id] = now
 	}
-	signal(r.hinted)
+	signal(l.hinted)
 }
 
 // hintLoop extends the leases of the jobs that noteHint has noted, until ctx ends: the answer says
 // which of them to cancel. If it fails, the next heartbeat asks again and reports the error.
-func (r *run) hintLoop(ctx context.Context) {
+func (l *leases) hintLoop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.hinted:
+		case <-l.hinted:
 		}
-		_ = r.extendAll(ctx, r.takeHinted(time.Now()))
+		_ = l.extendAll(ctx, l.takeHinted(time.Now()))
 	}
 }
 
 // takeHinted returns the held jobs that noteHint has noted, and forgets them. It keeps the hints
-// about other jobs for a while.
-func (r *run) takeHinted(now time.Time) (held []*heldJob) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for h := range r.held.all() {
-		_, isNamed := r.hints.jobs[h.job.ID]
-		if (isNamed || r.hints.all) && (h.state == stateWaiting || h.state == stateRunning) {
-			held = append(held, h)
-			delete(r.hints.jobs, h.job.ID)
-		}
-	}
-	r.hints.all = false
-	for id, since := range r.hints.jobs {
+// about other jobs for a while. It locks l.mu before held.mu.
+func (l *leases) takeHinted(now time.Time) []*heldJob {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	batch := l.held.named(&l.hints)
+	l.hints.all = false
+	for id, since := range l.hints.jobs {
 		if now.Sub(since) > claimTimeout {
-			delete(r.hints.jobs, id)
+			delete(l.hints.jobs, id)
 		}
 	}
-	return held
+	return batch
 }
 
-// cancelHeld cancels a held job, as Extend has asked: its handler's context ends with ErrCancelled.
-// A job that has not been started is released, and the backend cancels it instead. The caller holds
-// r.mu.
-func (r *run) cancelHeld(h *heldJob) {
-	h.isAsked = true
-	switch {
-	case h.state == stateWaiting:
-		r.Logger.Info(msgCancelled, jobAttrs(h.job)...)
-		r.release(h)
-	case h.state == stateRunning && !h.isAnnounced:
-		h.cancel(queue.ErrCancelled)
+// recheckHints signals the hint loop if a hint may be about one of the jobs that have just been
+// claimed.
+func (l *leases) recheckHints() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.hints.jobs) > 0 {
+		signal(l.hinted)
 	}
 }

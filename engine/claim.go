@@ -41,19 +41,48 @@ const (
 	longestClaim = 2 * time.Minute
 )
 
-// startClaiming starts the claim loop, which begins no claim after ctx has ended. A claim that is
+// claims claims jobs. Only the claim loop uses its fields, so they need no lock.
+type claims struct {
+	*shared
+	held      *holding
+	wakeups   *wakeups
+	reporting *reporting
+	leases    *leases
+	slots     *slots
+
+	turns     turns         // the order of the queues in each claim
+	shrinkage int           // how often claiming has halved what it asks for
+	claimTime time.Duration // how long a claim may take
+	slowUntil time.Time     // until then it is more than claimTimeout, because a payload was slow
+	ended     chan struct{} // closed when the claim loop has ended
+}
+
+func newClaims(s *shared, held *holding, w *wakeups, r *reporting, l *leases, slots *slots) *claims {
+	return &claims{
+		shared: s, held: held, wakeups: w, reporting: r, leases: l, slots: slots,
+		turns: newTurns(s.Queues, s.Weights), claimTime: claimTimeout, ended: make(chan struct{}),
+	}
+}
+
+// start starts the claim loop, which begins no claim after ctx has ended. A claim that is
 // under way then continues until the caller calls end.
-func (r *run) startClaiming(ctx context.Context) (end context.CancelFunc) {
+func (c *claims) start(ctx context.Context) (end context.CancelFunc) {
 	claims, end := context.WithCancel(context.WithoutCancel(ctx))
-	r.isClaiming = true
 	go func() {
-		r.claimLoop(ctx, claims)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.isClaiming = false
-		r.noteIdle()
+		defer close(c.ended)
+		c.claimLoop(ctx, claims)
 	}()
 	return end
+}
+
+// hasEnded reports whether the claim loop has ended.
+func (c *claims) hasEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // claimLoop claims as many jobs as there is room for. After a claim that comes back short it
@@ -62,34 +91,34 @@ func (r *run) startClaiming(ctx context.Context) (end context.CancelFunc) {
 // one by one, the next claim would be empty. It returns when ctx has ended and the last claim has
 // returned, or when the first claim shows that the backend is not set up. Claims do not end with
 // ctx but with claims, because the worker has to release the jobs of the claim that is under way.
-func (r *run) claimLoop(ctx, claims context.Context) {
-	log := r.watchCalls("claim")
+func (c *claims) claimLoop(ctx, claims context.Context) {
+	log := c.watchCalls("claim")
 	hasClaimed := false // a claim has succeeded
 	isAsleep := false   // Sleep has been called, and no job found since
 	isFirst := false    // the claim is the first one after awaitJobs
 	var until time.Time // while asleep: how long the answer of Sleep is valid
 	for ctx.Err() == nil {
-		n, free := r.roomNow()
-		if _, mayClaim := r.kindsToClaim(); n == 0 || !mayClaim {
-			r.awaitRoom(ctx)
+		n, free := c.held.roomNow()
+		if _, mayClaim := c.held.kindsToClaim(); n == 0 || !mayClaim {
+			c.awaitRoom(ctx)
 			continue
 		}
 		before := time.Now()
-		got, isFull, err := r.claimOnce(claims, n, free)
+		got, isFull, err := c.claimOnce(claims, n, free)
 		took := time.Since(before)
-		r.noteClaim(before, err)
+		c.reporting.noteClaim(before, err)
 		var setup *queue.SetupError
 		if !hasClaimed && errors.As(err, &setup) {
-			r.quit(fmt.Errorf("queue: worker %s cannot claim: %w", r.Name, err))
+			c.quit(fmt.Errorf("queue: worker %s cannot claim: %w", c.Name, err))
 			return
 		}
 		hasClaimed = hasClaimed || err == nil
 		if err != nil && claims.Err() != nil {
-			r.Logger.Warn("errand: claim given up at shutdown; its jobs run again when their leases have expired", "error", err)
+			c.Logger.Warn("errand: claim given up at shutdown; its jobs run again when their leases have expired", "error", err)
 			return
 		}
 		if pause := log.report(err); err != nil {
-			r.noteOutage()
+			c.outage.begin()
 			sleep(ctx, pause)
 			continue
 		}
@@ -100,12 +129,12 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 			isAsleep = false
 		case got > 0 && !wasFirst:
 			isAsleep = false
-			r.pauseClaims(ctx, min(pauseShare*took, claimPause))
+			c.pauseClaims(ctx, min(pauseShare*took, claimPause))
 		case got > 0 || !isAsleep:
 			isAsleep = true
-			until = r.announceSleep(ctx)
+			until = c.wakeups.announceSleep(ctx)
 		default:
-			isAsleep = r.awaitJobs(ctx, until)
+			isAsleep = c.wakeups.awaitJobs(ctx, until)
 			isFirst = true
 		}
 	}
@@ -113,57 +142,64 @@ func (r *run) claimLoop(ctx, claims context.Context) {
 
 // pauseClaims waits for d. It returns sooner if jobs are settled meanwhile that keep others from
 // being claimed while they run, and no job is left to run.
-func (r *run) pauseClaims(ctx context.Context, d time.Duration) {
+func (c *claims) pauseClaims(ctx context.Context, d time.Duration) {
 	select {
-	case <-r.drained: // by jobs of an earlier claim
+	case <-c.held.drained: // by jobs of an earlier claim
 	default:
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-r.drained:
+	case <-c.held.drained:
 	case <-t.C:
 	}
 }
 
 // claimOnce claims at most n jobs and starts them; free slots can start so many at once. It returns
 // how many it got, and whether the claim came back full: then more jobs are due.
-func (r *run) claimOnce(ctx context.Context, n, free int) (got int, full bool, err error) {
+func (c *claims) claimOnce(ctx context.Context, n, free int) (got int, full bool, err error) {
 	before := time.Now()
-	if before.After(r.slowUntil) {
-		r.claimTime = claimTimeout
+	if before.After(c.slowUntil) {
+		c.claimTime = claimTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.claimTime)
+	ctx, cancel := context.WithTimeout(ctx, c.claimTime)
 	defer cancel()
-	r.forgetDue(before)
-	req := r.sizedRequest(n)
+	c.wakeups.forgetDue(before)
+	req := c.sizedRequest(n)
 	req.Ahead = max(req.Limit-free, 0)
-	jobs, err := r.Backend.Claim(ctx, req)
+	jobs, err := c.Backend.Claim(ctx, req)
 	if slow, ok := errors.AsType[*driver.SlowError](err); ok {
-		r.noteSlow(slow)
+		c.noteSlow(slow)
 		return 0, true, nil
 	}
-	r.adjustSize(err, time.Since(before))
+	c.adjustSize(err, time.Since(before))
 	if err != nil {
 		return 0, false, err
 	}
 	full = isFull(req, jobs)
-	r.noteBacklog(full, jobs)
-	r.startJobs(ctx, jobs, before)
+	c.held.noteBacklog(full, jobs)
+	c.startJobs(ctx, jobs, before)
 	return len(jobs), full, nil
+}
+
+// startJobs holds claimed jobs, so that their leases are extended from now on, and passes them to
+// the slots.
+func (c *claims) startJobs(ctx context.Context, jobs []*queue.Job, claimed time.Time) {
+	jobs, leased := c.leases.extendLate(ctx, jobs, claimed)
+	added, newSlots := c.held.add(jobs, leased)
+	c.leases.recheckHints()
+	c.slots.start(added, newSlots)
 }
 
 // noteSlow logs that a payload could not be read in time, and gives the next claims twice the time,
 // up to two thirds of the lease, until the job has come again.
-func (r *run) noteSlow(slow *driver.SlowError) {
-	r.Logger.Warn("errand: payload not read in time, job released; claims get more time",
+func (c *claims) noteSlow(slow *driver.SlowError) {
+	c.Logger.Warn("errand: payload not read in time, job released; claims get more time",
 		append(jobAttrs(slow.Job), "due_in", slow.Delay, "error", slow.Err)...)
-	r.claimTime = max(r.claimTime, min(2*r.claimTime, r.Lease*2/3, longestClaim))
-	r.slowUntil = time.Now().Add(2 * slow.Delay)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.noteDue(time.Now().Add(slow.Delay))
+	c.claimTime = max(c.claimTime, min(2*c.claimTime, c.Lease*2/3, longestClaim))
+	c.slowUntil = time.Now().Add(2 * slow.Delay)
+	c.wakeups.noteDue(time.Now().Add(slow.Delay))
 }
 
 // isFull reports whether a claim returned as many jobs as it asked for (of limited queues, as many
@@ -178,111 +214,32 @@ func isFull(req queue.ClaimRequest, jobs []*queue.Job) bool {
 }
 
 // sizedRequest returns the request for n jobs, or for fewer if claims were not answered in time.
-func (r *run) sizedRequest(n int) queue.ClaimRequest {
-	kinds, ok := r.kindsToClaim()
-	if !ok { // paused since roomNow: hold releases the jobs
-		kinds = r.kinds
+func (c *claims) sizedRequest(n int) queue.ClaimRequest {
+	kinds, ok := c.held.kindsToClaim()
+	if !ok { // paused since roomNow: holding.add releases the jobs
+		kinds = c.kinds
 	}
-	req := r.request(kinds, max(n>>r.shrinkage, 1))
-	req.Queues = r.turns.next()
-	req.Bytes = claimBytes >> r.shrinkage
+	req := c.request(kinds, max(n>>c.shrinkage, 1))
+	req.Queues = c.turns.next()
+	req.Bytes = claimBytes >> c.shrinkage
 	return req
 }
 
 // adjustSize halves the size of the next claims after a claim that was not answered in time. It
 // doubles the size after a claim so short that one of twice the size would be answered in time.
-func (r *run) adjustSize(err error, took time.Duration) {
+func (c *claims) adjustSize(err error, took time.Duration) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		r.shrinkage = min(r.shrinkage+1, maxShrinkage)
+		c.shrinkage = min(c.shrinkage+1, maxShrinkage)
 	case err == nil && took < claimTimeout/4:
-		r.shrinkage = max(r.shrinkage-1, 0)
+		c.shrinkage = max(c.shrinkage-1, 0)
 	}
-}
-
-// roomNow returns how many jobs to claim now, and how many slots are free.
-func (r *run) roomNow() (n, free int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.freeRoom(), max(r.Concurrency-r.held.unfinished(), 0)
-}
-
-// noteBacklog notes whether there is a backlog, and whether the jobs of the last claim have groups.
-// There is a backlog if the claim came back full, and if it brought more jobs than there are slots:
-// then jobs arrive faster than one by one, and a claim for free slots alone would be small and
-// costly.
-func (r *run) noteBacklog(isFull bool, jobs []*queue.Job) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hasBacklog = isFull || len(jobs) > r.Concurrency
-	if len(jobs) > 0 {
-		r.hasGroups = jobs[0].Group != ""
-	}
-	if !r.hasBacklog {
-		r.lastTries = 0
-	}
-}
-
-// releaseLastAttempts releases those of the claimed jobs that are in their last attempt and would
-// wait for a slot: after a crash they would be dead and have never run. free is how many of the
-// jobs have a slot. The next claims are for free slots only, until lastTriesEach times as many such
-// jobs have started, or until claims bring none because other workers have them. If they were many,
-// later claims go only as far ahead as this one went with the other jobs, and then further. The
-// caller holds r.mu.
-func (r *run) releaseLastAttempts(claimed []heldJob, free int) {
-	free = min(max(free, 0), len(claimed))
-	started, released := 0, 0
-	for i := range claimed {
-		switch h := &claimed[i]; {
-		case !isLastAttempt(h.job):
-		case i < free:
-			started++
-		default:
-			r.release(h)
-			released++
-		}
-	}
-	if started == 0 {
-		r.lastTries /= 2
-	}
-	r.lastTries = max(r.lastTries-started, 0) + lastTriesEach*released
-	switch ahead := len(claimed) - free; {
-	case released > ahead/10:
-		r.mostAhead = max(ahead-released, 1)
-	case ahead > 0:
-		r.mostAhead = min(2*r.mostAhead, maxPrefetch)
-	}
-}
-
-// freeRoom returns how many jobs to claim now: as many as there are free slots and, while there is
-// a backlog, as many more as slots will start within Prefetch. Without a backlog, other workers
-// have free slots for those. To keep claims few and large, it returns 0 until slots have started
-// half of the jobs that were claimed ahead. The caller holds r.mu.
-func (r *run) freeRoom() int {
-	if r.held.unsettled() >= maxUnsettled {
-		return 0
-	}
-	fitting := r.sizes.fitting(claimBytes)
-	ahead := 0
-	if r.hasBacklog && r.lastTries == 0 {
-		prefetch := r.Prefetch
-		if r.hasGroups {
-			prefetch /= groupPrefetch
-		}
-		ahead = min(r.pace.jobsWithin(prefetch, r.Concurrency), fitting, r.mostAhead)
-	}
-	beyond := r.held.unfinished() - r.Concurrency // jobs without a free slot; below 0, free slots
-	if beyond > ahead/2 {
-		return 0
-	}
-	free := cap(r.work) - len(r.work) // sending to r.work must not block
-	return min(ahead-beyond, maxClaim, fitting, free)
 }
 
 // awaitRoom waits until there may be room, or until ctx ends.
-func (r *run) awaitRoom(ctx context.Context) {
+func (c *claims) awaitRoom(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-r.room:
+	case <-c.held.room:
 	}
 }

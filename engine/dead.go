@@ -26,53 +26,10 @@ const (
 // isLastAttempt reports whether a job is in its last attempt: a crash makes it dead.
 func isLastAttempt(job *queue.Job) bool { return job.Attempt >= job.MaxAttempts }
 
-// announceRun calls OnDead for a job whose handler has returned with that outcome, unless the
-// worker has lost the job. It returns the outcome to settle. The call is treated like the handler:
-// it takes the job's slot, the job's lease is extended meanwhile, and the guard reports it if it
-// ignores the end of its context. The job is not settled yet. So if the process crashes meanwhile,
-// the job is reclaimed, and OnDead is called again. If the worker stops and no time is left for
-// OnDead, the job is released and not dead.
-func (r *run) announceRun(h *heldJob, dead queue.Outcome) queue.Outcome {
-	ctx, isHeld := r.startAnnouncing(h)
-	switch {
-	case !isHeld:
-	case ctx.Err() != nil:
-		return queue.Outcome{Job: h.job, Action: queue.Release}
-	default:
-		r.callOnDead(ctx, h.job, dead.Err)
-	}
-	return dead
-}
-
-// startAnnouncing gives a job whose handler has returned the context for OnDead. finish ends it.
-func (r *run) startAnnouncing(h *heldJob) (ctx context.Context, isHeld bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer h.cancel(nil)
-	ending, cancel := cancelAfter(r.onDead, r.timeForOnDead())
-	own := r.held.newContext(ending, r)
-	ran := h.ctx
-	if !r.held.announce(h, own, cancel) {
-		cancel(nil)
-		return nil, false
-	}
-	ran.forget()
-	return own, true
-}
-
-// timeForOnDead returns how long OnDead may run after a run that has ended now. It ends no later
-// than r.onDead, and lets the context tell its deadline. The caller holds r.mu.
-func (r *run) timeForOnDead() time.Duration {
-	if r.graceEnded.IsZero() {
-		return onDeadTimeout
-	}
-	return max(stopOnDeadTimeout-time.Since(r.graceEnded), 1) // r.onDead has ended if none is left
-}
-
 // announceReclaimed makes announceLoop call OnDead for each of the reclaimed jobs that is dead. It
 // does not wait.
-func (r *run) announceReclaimed(jobs []*queue.Job) {
-	if r.OnDead == nil {
+func (u *upkeep) announceReclaimed(jobs []*queue.Job) {
+	if u.OnDead == nil {
 		return
 	}
 	missed := 0
@@ -80,43 +37,69 @@ func (r *run) announceReclaimed(jobs []*queue.Job) {
 		if !isLastAttempt(job) || job.LastError == driver.ReclaimedCancelled {
 			continue
 		}
-		r.noteAnnouncing(+1)
+		u.noteAnnouncing(+1)
 		select {
-		case r.deaths <- job:
+		case u.deaths <- job:
 		default:
-			r.noteAnnouncing(-1)
+			u.noteAnnouncing(-1)
 			missed++
 		}
 	}
-	r.logMissed(missed)
+	u.logMissed(missed)
 }
 
 // noteAnnouncing changes the number of reclaimed jobs whose OnDead is to be called, or runs.
-func (r *run) noteAnnouncing(change int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.announcing += change
-	r.noteIdle()
+func (u *upkeep) noteAnnouncing(change int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.announcing += change
+	u.noteIdle()
 }
 
-// announceLoop calls OnDead for reclaimed jobs, until r.deaths is closed and the calls have
-// returned. No call begins once r.onDead has ended. Once patience has ended, announceLoop does not
+// stillAnnouncing returns how many calls of OnDead for reclaimed jobs have not returned.
+func (u *upkeep) stillAnnouncing() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.announcing
+}
+
+// whenIdle returns a channel that is closed as soon as no OnDead for a reclaimed job runs or is to
+// be called, and no call that tells of dead jobs.
+func (u *upkeep) whenIdle() <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	idle := make(chan struct{})
+	u.idle = idle
+	u.noteIdle()
+	return idle
+}
+
+// noteIdle closes the channel of whenIdle, once. The caller holds u.mu.
+func (u *upkeep) noteIdle() {
+	if u.idle != nil && u.announcing == 0 {
+		close(u.idle)
+		u.idle = nil
+	}
+}
+
+// announceLoop calls OnDead for reclaimed jobs, until u.deaths is closed and the calls have
+// returned. No call begins once u.onDead has ended. Once patience has ended, announceLoop does not
 // wait for calls that still run.
-func (r *run) announceLoop(patience context.Context) {
+func (u *upkeep) announceLoop(patience context.Context) {
 	running := make(chan struct{}, maxOnDead)
 	missed := 0
-	for job := range r.deaths {
-		if !acquire(r.onDead, running) {
+	for job := range u.deaths {
+		if !acquire(u.onDead, running) {
 			missed++
-			r.noteAnnouncing(-1)
+			u.noteAnnouncing(-1)
 			continue
 		}
 		go func() {
-			defer func() { r.noteAnnouncing(-1); <-running }()
-			r.announceCrash(job)
+			defer func() { u.noteAnnouncing(-1); <-running }()
+			u.announceCrash(job)
 		}()
 	}
-	r.logMissed(missed)
+	u.logMissed(missed)
 	for range maxOnDead { // until no call runs
 		acquire(patience, running)
 	}
@@ -124,9 +107,9 @@ func (r *run) announceLoop(patience context.Context) {
 
 // announceCrash calls OnDead for a reclaimed job. A call that ignores the end of its context is
 // logged once: ten of them keep all further calls waiting.
-func (r *run) announceCrash(job *queue.Job) {
+func (u *upkeep) announceCrash(job *queue.Job) {
 	s := currentSlot()
-	ctx, cancel := context.WithTimeout(r.onDead, onDeadTimeout)
+	ctx, cancel := context.WithTimeout(u.onDead, onDeadTimeout)
 	defer cancel()
 	returned := make(chan struct{})
 	defer close(returned)
@@ -134,11 +117,11 @@ func (r *run) announceCrash(job *queue.Job) {
 		select {
 		case <-returned:
 		case <-time.After(stuckAfter):
-			r.Logger.Error("errand: OnDead ignores that its context has ended, one of ten calls is busy until it returns",
+			u.Logger.Error("errand: OnDead ignores that its context has ended, one of ten calls is busy until it returns",
 				append(jobAttrs(job), "stack", s.stackIn(dumpStacks()))...)
 		}
 	})()
-	r.callOnDead(ctx, job, crashed(job.LastError))
+	u.callOnDead(ctx, job, crashed(job.LastError))
 }
 
 // acquire waits for a place among the running calls. It reports false if ctx has ended.
@@ -155,19 +138,19 @@ func acquire(ctx context.Context, running chan struct{}) bool {
 }
 
 // callOnDead calls OnDead, and logs its panic.
-func (r *run) callOnDead(ctx context.Context, job *queue.Job, err error) {
+func (s *shared) callOnDead(ctx context.Context, job *queue.Job, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			r.failures.write(slog.LevelError, "errand: OnDead panicked", job, queue.RecoveredPanic(v))
+			s.failures.write(slog.LevelError, "errand: OnDead panicked", job, queue.RecoveredPanic(v))
 		}
 	}()
-	r.OnDead(ctx, job, err)
+	s.OnDead(ctx, job, err)
 }
 
 // logMissed logs for how many reclaimed jobs OnDead has not been called.
-func (r *run) logMissed(jobs int) {
+func (u *upkeep) logMissed(jobs int) {
 	if jobs > 0 {
-		r.Logger.Error("errand: OnDead not called for reclaimed jobs that are dead, because calls take long or the worker stops",
+		u.Logger.Error("errand: OnDead not called for reclaimed jobs that are dead, because calls take long or the worker stops",
 			"omitted", jobs)
 	}
 }

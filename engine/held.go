@@ -68,7 +68,7 @@ type heldJob struct {
 func (h *heldJob) isBusy() bool { return h.slot != "" }
 
 // heldJobs are the jobs that one worker holds. They count the jobs in each state, and the handlers
-// that run. They have no lock of their own.
+// that run. They have no lock of their own: holding has it.
 type heldJobs struct {
 	first    *heldJob         // a list: a map would cost each job a sixth of the engine's time
 	count    [heldStates]int  // jobs in each state; of ended, all so far
@@ -85,13 +85,13 @@ const contextBlock = 10
 const finishedBlock = 256
 
 // newContext returns a context for a handler, or for OnDead, that has no job yet.
-func (hs *heldJobs) newContext(parent context.Context, r *run) *handlerContext {
+func (hs *heldJobs) newContext(parent context.Context, p *progressing) *handlerContext {
 	if len(hs.contexts) == 0 {
 		hs.contexts = make([]handlerContext, contextBlock)
 	}
 	c := &hs.contexts[0]
 	hs.contexts = hs.contexts[1:]
-	c.Context.Context, c.Run, c.run = parent, c, r
+	c.Context.Context, c.Run, c.run = parent, c, p
 	return c
 }
 

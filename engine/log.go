@@ -28,7 +28,7 @@ func (text crashed) Error() string { return string(text) }
 func (text crashed) Unwrap() error { return queue.ErrLost }
 
 // logOutcome logs an outcome that is not a success, unless middleware has logged it.
-func (r *run) logOutcome(o queue.Outcome) {
+func (r *reporting) logOutcome(o queue.Outcome) {
 	if o.Err == nil {
 		return
 	}
@@ -58,26 +58,6 @@ func (l *failureLog) writeOutcome(o queue.Outcome, attrs ...any) {
 	}
 }
 
-// logStopping logs for how many handlers the worker waits, if there are any, and for how long at
-// most.
-func (r *run) logStopping() {
-	r.mu.Lock()
-	handlers := r.held.busy
-	r.mu.Unlock()
-	if handlers > 0 {
-		r.Logger.Info("errand: worker shuts down, waits for its handlers", "handlers", handlers, "grace", r.Grace)
-	}
-}
-
-// logReleased logs how many jobs were released because the worker stops.
-func (r *run) logReleased() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.interrupted > 0 || r.unstarted > 0 {
-		r.Logger.Info("errand: jobs released at shutdown", "interrupted", r.interrupted, "unstarted", r.unstarted)
-	}
-}
-
 // isLogged reports whether middleware has logged this outcome (see Logged).
 func isLogged(o queue.Outcome) bool {
 	var l interface{ IsLoggedAs(queue.Outcome) bool }
@@ -98,7 +78,7 @@ func (l *failureLog) writeReclaimed(job *queue.Job, attrs ...any) {
 
 // isFirstUnknown reports whether err is the first error with which a Mux has released a job of its
 // kind.
-func (r *run) isFirstUnknown(err error) bool {
+func (r *reporting) isFirstUnknown(err error) bool {
 	var of interface{ UnknownKind() string }
 	if !errors.As(err, &of) {
 		return false
@@ -115,6 +95,13 @@ func (r *run) isFirstUnknown(err error) bool {
 
 func logLost(log *slog.Logger, job *queue.Job) {
 	log.Warn("errand: lease lost, the outcome of this run is not recorded", jobAttrs(job)...)
+}
+
+// logStale logs jobs that were released because their leases are about to expire.
+func (s *shared) logStale(jobs ...*queue.Job) {
+	for _, job := range jobs {
+		s.Logger.Warn("errand: lease is about to expire before the job was started, job released", jobAttrs(job)...)
+	}
 }
 
 // jobAttrs returns the attributes that identify a job. They contain nothing of its payload.

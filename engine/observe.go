@@ -2,7 +2,6 @@ package engine
 
 import (
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -27,17 +26,17 @@ func eventOf(o queue.Outcome, took time.Duration) queue.Event {
 	return e
 }
 
-// eventsOf returns the events of a batch that Settle has recorded, except for the lost jobs. The
-// caller holds r.mu, because an Extend under way may change isAsked.
-func eventsOf(batch []*heldJob, lost []*queue.Job) []queue.Event {
-	events := make([]queue.Event, 0, len(batch))
-	for _, h := range batch {
-		if slices.Contains(lost, h.job) {
-			events = append(events, queue.Event{Type: queue.EventLost, Job: h.job, Err: queue.ErrLost, Took: h.took})
+// eventsOf returns the events of runs that Settle has recorded, or has reported lost.
+func eventsOf(runs []endedRun) []queue.Event {
+	events := make([]queue.Event, 0, len(runs))
+	for i := range runs {
+		run := &runs[i]
+		if run.isLost {
+			events = append(events, queue.Event{Type: queue.EventLost, Job: run.outcome.Job, Err: queue.ErrLost, Took: run.took})
 			continue
 		}
-		e := eventOf(h.outcome, h.took)
-		if h.isAsked && (e.Type == queue.EventRetried || e.Type == queue.EventReleased) {
+		e := eventOf(run.outcome, run.took)
+		if run.isAsked && (e.Type == queue.EventRetried || e.Type == queue.EventReleased) {
 			e.Type, e.Delay = queue.EventCancelled, 0 // the backend cancels what it is asked to cancel
 		}
 		events = append(events, e)
@@ -65,18 +64,17 @@ func lostEvents(jobs []*queue.Job) (events []queue.Event) {
 	return events
 }
 
-// observe calls Observe for each of the events, if it is set. The caller does not hold r.mu. The
-// calls are made in a goroutine of their own, which observe awaits, because an Observe that calls
+// observe calls Observe for each of the events, if it is set. The caller holds no lock. The calls are made in a goroutine of their own, which observe awaits, because an Observe that calls
 // runtime.Goexit must not end a loop of the worker.
-func (r *run) observe(events ...queue.Event) {
-	for r.Observe != nil && len(events) > 0 {
+func (s *shared) observe(events ...queue.Event) {
+	for s.Observe != nil && len(events) > 0 {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			for len(events) > 0 {
 				e := events[0]
 				events = events[1:]
-				r.callObserve(e)
+				s.callObserve(e)
 			}
 		}()
 		<-done
@@ -84,11 +82,11 @@ func (r *run) observe(events ...queue.Event) {
 }
 
 // callObserve calls Observe, and logs its panic.
-func (r *run) callObserve(e queue.Event) {
+func (s *shared) callObserve(e queue.Event) {
 	defer func() {
 		if v := recover(); v != nil {
-			r.failures.write(slog.LevelError, "errand: Observe panicked", e.Job, queue.RecoveredPanic(v))
+			s.failures.write(slog.LevelError, "errand: Observe panicked", e.Job, queue.RecoveredPanic(v))
 		}
 	}()
-	r.Observe(e)
+	s.Observe(e)
 }

@@ -14,8 +14,8 @@ import (
 const pausePoll = 5 * time.Second
 
 // pauseLoop keeps the paused kinds up to date, until ctx ends.
-func (r *run) pauseLoop(ctx context.Context, pauser driver.Pauser) {
-	log := r.watchCalls("read paused kinds")
+func (u *upkeep) pauseLoop(ctx context.Context, pauser driver.Pauser) {
+	log := u.watchCalls("read paused kinds")
 	changed := make(chan struct{}, 1)
 	deaf := make(chan struct{})
 	go func() {
@@ -31,60 +31,60 @@ func (r *run) pauseLoop(ctx context.Context, pauser driver.Pauser) {
 			timer.Stop()
 			return
 		case <-becomesDeaf:
-			every, becomesDeaf = max(pausePoll, r.poll()), nil // known from now on
+			every, becomesDeaf = max(pausePoll, u.wakeups.poll()), nil // known from now on
 		case <-changed:
 		case <-timer.C:
 		}
 		timer.Stop()
-		if err := r.readPauses(ctx, pauser); ctx.Err() == nil {
+		if err := u.readPauses(ctx, pauser); ctx.Err() == nil {
 			log.report(err)
 		}
 	}
 }
 
 // readPauses reads which kinds are paused.
-func (r *run) readPauses(ctx context.Context, pauser driver.Pauser) error {
+func (u *upkeep) readPauses(ctx context.Context, pauser driver.Pauser) error {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	kinds, err := pauser.PausedKinds(ctx)
 	if err == nil {
-		r.pause(kinds)
+		if u.held.pause(kinds) {
+			signal(u.wakeups.wake)
+			signal(u.held.room)
+		}
 	}
 	return err
 }
 
-// pause notes which kinds are paused. It releases their jobs that have not been started, and claims
-// again if other kinds are no longer paused.
-func (r *run) pause(kinds []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	isResumed := slices.ContainsFunc(r.paused, func(kind string) bool { return !slices.Contains(kinds, kind) })
-	r.paused = kinds
-	for h := range r.held.all() {
-		if h.state == stateWaiting && r.isPaused(h.job) {
-			r.release(h)
+// pause notes which kinds are paused, and releases their jobs that have not been started. It reports
+// whether other kinds are no longer paused.
+func (held *holding) pause(kinds []string) (hasResumed bool) {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	hasResumed = slices.ContainsFunc(held.paused, func(kind string) bool { return !slices.Contains(kinds, kind) })
+	held.paused = kinds
+	for h := range held.jobs.all() {
+		if h.state == stateWaiting && held.isPaused(h.job) {
+			held.release(h)
 		}
 	}
-	if isResumed {
-		signal(r.wake)
-		signal(r.room)
-	}
+	return hasResumed
 }
 
 // isPaused reports whether the worker leaves jobs of that kind alone for now. The caller holds
-// r.mu.
-func (r *run) isPaused(job *queue.Job) bool {
-	return r.kinds != nil && slices.Contains(r.paused, job.Kind)
+// held.mu.
+func (held *holding) isPaused(job *queue.Job) bool {
+	return held.kinds != nil && slices.Contains(held.paused, job.Kind)
 }
 
 // kindsToClaim returns the worker's kinds without the paused ones; nil means every kind. ok is
 // false if all of them are paused.
-func (r *run) kindsToClaim() (kinds []string, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kinds == nil || len(r.paused) == 0 {
-		return r.kinds, true
+func (held *holding) kindsToClaim() (kinds []string, ok bool) {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	if held.kinds == nil || len(held.paused) == 0 {
+		return held.kinds, true
 	}
-	kinds = slices.DeleteFunc(slices.Clone(r.kinds), func(kind string) bool { return slices.Contains(r.paused, kind) })
+	kinds = slices.DeleteFunc(slices.Clone(held.kinds), func(kind string) bool { return slices.Contains(held.paused, kind) })
 	return kinds, len(kinds) > 0
 }

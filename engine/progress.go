@@ -3,17 +3,19 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/errandhq/errand/internal/handling"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // handlerContext is the context of a handler that a worker runs, or of OnDead.
 type handlerContext struct {
 	handling.Context
-	run *run
+	run *progressing
 	job atomic.Pointer[queue.Job] // nil for OnDead, and once the handler has returned
 }
 
@@ -37,6 +39,21 @@ func (c *handlerContext) forget() {
 	c.Forget()
 }
 
+// progressing records the progress that handlers set.
+type progressing struct {
+	*shared
+	results driver.ResultKeeper // nil if the backend keeps none
+	hasNew  chan struct{}       // signals the progress loop
+
+	mu   sync.Mutex
+	jobs map[*handlerContext]bool // with progress that is not yet recorded
+}
+
+func newProgressing(s *shared) *progressing {
+	results, _ := driver.As[driver.ResultKeeper](s.Backend)
+	return &progressing{shared: s, results: results, hasNew: make(chan struct{}, 1)}
+}
+
 const (
 	// progressInterval is how often the worker records progress.
 	progressInterval = time.Second
@@ -45,30 +62,30 @@ const (
 )
 
 // noteProgress notes that a job has new progress.
-func (r *run) noteProgress(c *handlerContext) {
-	r.progressMu.Lock()
-	defer r.progressMu.Unlock()
-	if r.progress == nil {
-		r.progress = make(map[*handlerContext]bool)
-		signal(r.hasProgress)
+func (p *progressing) noteProgress(c *handlerContext) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.jobs == nil {
+		p.jobs = make(map[*handlerContext]bool)
+		signal(p.hasNew)
 	}
-	r.progress[c] = true
+	p.jobs[c] = true
 }
 
 // progressLoop records the progress of jobs about once a second while there is any, until ctx ends.
-func (r *run) progressLoop(ctx context.Context) {
-	if r.results == nil {
+func (p *progressing) progressLoop(ctx context.Context) {
+	if p.results == nil {
 		return
 	}
-	log := r.watchCalls("progress")
+	log := p.watchCalls("progress")
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.hasProgress:
+		case <-p.hasNew:
 		}
-		if progress := r.takeProgress(); len(progress) > 0 {
-			log.report(r.keepProgress(ctx, progress))
+		if progress := p.takeProgress(); len(progress) > 0 {
+			log.report(p.keepProgress(ctx, progress))
 		}
 		if !sleep(ctx, progressInterval) {
 			return
@@ -84,16 +101,16 @@ type newProgress struct {
 
 // keepProgress records progress in parts, each with a time of its own. It keeps what could not be
 // recorded for the next time, unless the handler sets newer progress. The error is the last one.
-func (r *run) keepProgress(ctx context.Context, progress []newProgress) (err error) {
+func (p *progressing) keepProgress(ctx context.Context, progress []newProgress) (err error) {
 	for len(progress) > 0 {
 		n, size := 0, 0
 		for n < len(progress) && (n == 0 || size+len(progress[n].Value) <= progressBytes) {
 			size += len(progress[n].Value)
 			n++
 		}
-		if failed := r.callProgress(ctx, progress[:n]); failed != nil {
+		if failed := p.callProgress(ctx, progress[:n]); failed != nil {
 			err = failed
-			r.putBackProgress(progress[:n])
+			p.putBackProgress(progress[:n])
 		}
 		progress = progress[n:]
 	}
@@ -101,34 +118,34 @@ func (r *run) keepProgress(ctx context.Context, progress []newProgress) (err err
 }
 
 // callProgress calls KeepProgress.
-func (r *run) callProgress(ctx context.Context, part []newProgress) error {
+func (p *progressing) callProgress(ctx context.Context, part []newProgress) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	values := make([]queue.Progress, len(part))
-	for i, p := range part {
-		values[i] = p.Progress
+	for i, n := range part {
+		values[i] = n.Progress
 	}
-	return r.results.KeepProgress(ctx, values...)
+	return p.results.KeepProgress(ctx, values...)
 }
 
 // putBackProgress makes takeProgress return the progress of these jobs again.
-func (r *run) putBackProgress(part []newProgress) {
-	for _, p := range part {
-		if result := p.of.Result(); result != nil { // else the handler has returned
+func (p *progressing) putBackProgress(part []newProgress) {
+	for _, n := range part {
+		if result := n.of.Result(); result != nil { // else the handler has returned
 			result.Mu.Lock()
 			result.IsNew = true
 			result.Mu.Unlock()
-			r.noteProgress(p.of)
+			p.noteProgress(n.of)
 		}
 	}
 }
 
 // takeProgress returns the progress that is not yet recorded.
-func (r *run) takeProgress() (progress []newProgress) {
-	r.progressMu.Lock()
-	waiting := r.progress
-	r.progress = nil
-	r.progressMu.Unlock()
+func (p *progressing) takeProgress() (progress []newProgress) {
+	p.mu.Lock()
+	waiting := p.jobs
+	p.jobs = nil
+	p.mu.Unlock()
 	for c := range waiting {
 		job, result := c.job.Load(), c.Result()
 		if job == nil || result == nil {

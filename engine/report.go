@@ -36,6 +36,26 @@ const (
 	maxClaimError = 500
 )
 
+// reporting counts what runs come to, and reports the worker.
+type reporting struct {
+	*shared
+	held    *holding
+	wakeups *wakeups
+
+	mu        sync.Mutex
+	lastClaim lastClaim
+	tallies   tallies         // what runs came to; empty if the backend does not keep it
+	unknown   map[string]bool // kinds whose jobs a Mux has released
+}
+
+func newReporting(s *shared, held *holding, wakeups *wakeups) *reporting {
+	r := &reporting{shared: s, held: held, wakeups: wakeups, unknown: make(map[string]bool)}
+	if _, ok := driver.As[driver.Statistician](s.Backend); ok {
+		r.tallies.all = make(map[tallyKey]*queue.Stats)
+	}
+	return r
+}
+
 // lastClaim is what the last claims of a worker came to.
 type lastClaim struct {
 	at  time.Time // when the last one that succeeded was made; zero if none has
@@ -43,7 +63,7 @@ type lastClaim struct {
 }
 
 // noteClaim notes what a claim came to.
-func (r *run) noteClaim(at time.Time, err error) {
+func (r *reporting) noteClaim(at time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastClaim.err = err
@@ -55,7 +75,7 @@ func (r *run) noteClaim(at time.Time, err error) {
 // reportLoop reports the worker until ctx ends, and then removes its record, unless patience has
 // ended. A report that is under way then goes on: if it were cut off, its counts might be recorded,
 // and would be reported again.
-func (r *run) reportLoop(ctx, patience context.Context) {
+func (r *reporting) reportLoop(ctx, patience context.Context) {
 	fleet, ok := driver.As[driver.Fleet](r.Backend)
 	if !ok {
 		return
@@ -91,7 +111,7 @@ func (r *run) reportLoop(ctx, patience context.Context) {
 
 // reportStopped removes the worker's record, if there is one, and reports what its last runs came
 // to.
-func (r *run) reportStopped(ctx context.Context, fleet driver.Fleet, hasReported bool) {
+func (r *reporting) reportStopped(ctx context.Context, fleet driver.Fleet, hasReported bool) {
 	if !hasReported && !r.hasTallies() {
 		return
 	}
@@ -103,7 +123,7 @@ func (r *run) reportStopped(ctx context.Context, fleet driver.Fleet, hasReported
 
 // sendReport sends a report with what runs came to since the last one. If it fails, the next one
 // has that, too.
-func (r *run) sendReport(ctx context.Context, fleet driver.Fleet, report driver.WorkerReport) error {
+func (r *reporting) sendReport(ctx context.Context, fleet driver.Fleet, report driver.WorkerReport) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	counted := r.takeTallies()
@@ -117,16 +137,16 @@ func (r *run) sendReport(ctx context.Context, fleet driver.Fleet, report driver.
 
 // newReport returns what there is to report of the worker. draining is when it was told to stop, or
 // zero.
-func (r *run) newReport(draining time.Time) driver.WorkerReport {
+func (r *reporting) newReport(draining time.Time) driver.WorkerReport {
 	host, pid := process()
 	report := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{
 		Name: r.Name, Host: host, PID: pid, Version: version(),
 		Queues: slices.Clone(r.Queues), Kinds: slices.Clone(r.kinds), Concurrency: r.Concurrency,
-		Lease: min(r.Lease, check.MaxDelay), Grace: min(r.Grace, check.MaxDelay), Listens: r.canWake.Load(), Poll: r.poll(),
+		Lease: min(r.Lease, check.MaxDelay), Grace: min(r.Grace, check.MaxDelay), Listens: r.wakeups.canWake.Load(), Poll: r.wakeups.poll(),
 	}}
+	report.Busy, report.Waiting = r.held.load()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	report.Busy, report.Waiting = r.held.busy, r.held.count[stateWaiting]
 	report.ClaimError = queue.ErrorText(r.lastClaim.err)
 	report.ClaimError = strings.ToValidUTF8(report.ClaimError[:min(len(report.ClaimError), maxClaimError)], "")
 	report.Age, report.ClaimAge, report.DrainAge = ageOf(r.started), ageOf(r.lastClaim.at), ageOf(draining)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -24,6 +25,22 @@ const (
 	aloneAgain = time.Minute
 )
 
+// settling settles the outcomes of jobs.
+type settling struct {
+	*shared
+	held      *holding
+	wakeups   *wakeups
+	reporting *reporting
+
+	done  sync.WaitGroup // the settle loop, and settleAlone's goroutines
+	aside sync.Mutex     // held by the one of settleAlone's goroutines that calls Settle
+	last  chan struct{}  // closed when the last job is finished
+}
+
+func newSettling(s *shared, held *holding, w *wakeups, r *reporting) *settling {
+	return &settling{shared: s, held: held, wakeups: w, reporting: r, last: make(chan struct{})}
+}
+
 // settleLoop settles the finished jobs, one batch after the other. A lone job waits for nothing,
 // and under load the batches grow by themselves. It returns when the last outcome is settled, or
 // when ctx ends.
@@ -33,36 +50,38 @@ const (
 // alone in its batch at last. If the backend refuses that outcome again after it has recorded other
 // outcomes, settleAlone retries it, and the others do not wait. Outcomes of jobs that a transaction
 // has locked, or whose backend has failed while others work, go to settleAlone at once.
-func (r *run) settleLoop(ctx context.Context) {
-	log := r.watchCalls("settle")
+func (s *settling) settleLoop(ctx context.Context) {
+	log := s.watchCalls("settle")
 	size, retries := maxSettle, maxSettle // of the next batch, and of the next with outcomes that have failed
 	// The memory of the last batch's outcomes serves the next batch. After a failed call it does not:
 	// a backend that ignores the end of its context might still read it.
 	var outcomes []queue.Outcome
+	var runs []endedRun // memory as well
 	var named time.Time // when a job was last logged whose outcome is alone
 	for {
-		batch := r.takeFinished(size, retries)
+		batch := s.held.take(size, retries)
 		if len(batch) == 0 {
-			if !r.awaitFinished(ctx) {
+			if !s.awaitFinished(ctx) {
 				return
 			}
 			continue
 		}
 		areRetried := batch[0].retried
 		outcomes = outcomesOf(batch, outcomes)
-		lost, err := r.settleBatch(ctx, outcomes)
+		lost, err := s.settleBatch(ctx, outcomes)
 		if err != nil {
 			outcomes = nil
 		}
 		clear(outcomes)
 		if recorded, locked := splitLocked(batch, err); len(locked) > 0 {
 			cause := err
-			r.setLockedAside(locked)
-			r.settleDone.Go(func() { r.settleAlone(ctx, locked, cause) })
+			s.held.setAside(locked)
+			s.done.Go(func() { s.settleAlone(ctx, locked, cause) })
 			batch, err = recorded, nil
 		}
-		if err != nil && log.failures == 0 && r.setAside(batch) {
-			r.settleDone.Go(func() { r.settleAlone(ctx, batch, err) })
+		if err != nil && log.failures == 0 && shouldSetAside(batch) {
+			s.held.setAside(batch)
+			s.done.Go(func() { s.settleAlone(ctx, batch, err) })
 			continue
 		}
 		pause := log.report(err)
@@ -72,18 +91,18 @@ func (r *run) settleLoop(ctx context.Context) {
 			} else {
 				size = min(2*size, maxSettle)
 			}
-			r.endHolds(batch, lost)
+			runs = s.endHolds(batch, lost, runs)
 			continue
 		}
 		if len(batch) == 1 && time.Since(log.since) >= aloneAfter && time.Since(named) >= aloneAgain {
 			named = time.Now()
-			r.logRefused(batch[0].job, err)
+			s.logRefused(batch[0].job, err)
 		}
 		retries = max(len(batch)/2, 1)
 		if !areRetried {
 			size = retries
 		}
-		r.putBack(batch)
+		s.held.putBack(batch)
 		if !sleep(ctx, pause) {
 			return
 		}
@@ -115,32 +134,32 @@ func splitLocked(batch []*heldJob, err error) (settled, locked []*heldJob) {
 // settleAlone retries outcomes that the backend refuses while it records other outcomes: one
 // outcome at long intervals, or those of locked jobs at short ones. It retries once more when the
 // worker stops.
-func (r *run) settleAlone(ctx context.Context, batch []*heldJob, refusal error) {
+func (s *settling) settleAlone(ctx context.Context, batch []*heldJob, refusal error) {
 	attrs := jobAttrs(batch[0].job)
 	pause, longest := longestPause, time.Minute
 	if isPartial(refusal) {
 		pause, longest = lockedPause, longestPause
-		r.Logger.Warn("errand: one of several backends has failed, outcomes of its jobs are not recorded yet, will retry",
+		s.Logger.Warn("errand: one of several backends has failed, outcomes of its jobs are not recorded yet, will retry",
 			append(attrs, "jobs", len(batch), "error", refusal)...)
 	} else if _, locked := splitLocked(batch, refusal); len(locked) > 0 {
 		pause, longest = lockedPause, lockedPause
-		r.Logger.Warn("errand: a transaction has locked jobs, their outcomes are not recorded yet, will retry",
+		s.Logger.Warn("errand: a transaction has locked jobs, their outcomes are not recorded yet, will retry",
 			append(attrs, "locked", len(locked), "error", refusal)...)
 	} else {
-		r.logRefused(batch[0].job, refusal)
+		s.logRefused(batch[0].job, refusal)
 	}
 	for isLast := false; !isLast; pause = min(2*pause, longest) {
 		select {
 		case <-time.After(pause):
-		case <-r.last:
+		case <-s.last:
 			isLast = true
 		}
 		job := batch[0].job // endHolds clears the jobs
-		lost, err := r.settleAside(ctx, batch)
+		lost, err := s.settleAside(ctx, batch)
 		settled, locked := splitLocked(batch, err)
-		r.endHolds(settled, lost)
+		s.endHolds(settled, lost, nil)
 		if err == nil {
-			r.failures.write(slog.LevelInfo, "errand: outcome recorded after retries", job, refusal)
+			s.failures.write(slog.LevelInfo, "errand: outcome recorded after retries", job, refusal)
 			return
 		}
 		if len(locked) > 0 {
@@ -149,36 +168,34 @@ func (r *run) settleAlone(ctx context.Context, batch []*heldJob, refusal error) 
 	}
 }
 
-func (r *run) logRefused(job *queue.Job, err error) {
-	r.failures.write(slog.LevelError, msgRefused, job, err)
+func (s *settling) logRefused(job *queue.Job, err error) {
+	s.failures.write(slog.LevelError, msgRefused, job, err)
 }
 
 // settleAside settles a batch that has been set aside. One such call at a time waits for locks.
-func (r *run) settleAside(ctx context.Context, batch []*heldJob) (lost []*queue.Job, err error) {
-	r.asideTurn.Lock()
-	defer r.asideTurn.Unlock()
-	return r.settleBatch(ctx, outcomesOf(batch, nil))
+func (s *settling) settleAside(ctx context.Context, batch []*heldJob) (lost []*queue.Job, err error) {
+	s.aside.Lock()
+	defer s.aside.Unlock()
+	return s.settleBatch(ctx, outcomesOf(batch, nil))
 }
 
 // awaitFinished waits until there may be outcomes. It reports false if there will be none.
-func (r *run) awaitFinished(ctx context.Context) bool {
+func (s *settling) awaitFinished(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-r.settle:
+	case <-s.held.finished:
 		return true
-	case <-r.last:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return len(r.held.finished) > 0
+	case <-s.last:
+		return s.held.hasFinished()
 	}
 }
 
 // settleBatch calls Settle for the outcomes of a batch.
-func (r *run) settleBatch(ctx context.Context, outcomes []queue.Outcome) (lost []*queue.Job, err error) {
+func (s *settling) settleBatch(ctx context.Context, outcomes []queue.Outcome) (lost []*queue.Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return r.Backend.Settle(ctx, nil, outcomes...)
+	return s.Backend.Settle(ctx, nil, outcomes...)
 }
 
 // outcomesOf returns the outcomes of the batch in that memory. It sorts them by the jobs' IDs, in
@@ -192,84 +209,48 @@ func outcomesOf(batch []*heldJob, memory []queue.Outcome) []queue.Outcome {
 	return outcomes
 }
 
-// takeFinished takes finished jobs, the oldest first: at most n, or at most retries whose outcomes
-// have failed.
-func (r *run) takeFinished(n, retries int) []*heldJob {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.held.take(n, retries)
+// shouldSetAside reports whether a batch is a single outcome that was refused before.
+func shouldSetAside(batch []*heldJob) bool { return len(batch) == 1 && batch[0].retried }
+
+// endedRun is how a run ended that Settle has recorded, or has reported lost.
+type endedRun struct {
+	outcome      queue.Outcome
+	took, waited time.Duration
+	isLost       bool
+	isRetried    bool // an earlier Settle with the outcome has failed
+	isAsked      bool // Extend has asked to cancel the job
 }
 
-// putBack puts a batch that could not be settled behind the other finished jobs.
-func (r *run) putBack(batch []*heldJob) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.held.putBack(batch)
-}
-
-// setAside sets the batch aside if it is a single outcome that was refused before, and reports
-// whether it was. The job's lease is extended from now on, however long the retries take.
-func (r *run) setAside(batch []*heldJob) bool {
-	if len(batch) > 1 {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := batch[0]
-	if !h.retried {
-		return false
-	}
-	r.held.setAside(h)
-	return true
-}
-
-// setLockedAside sets jobs aside whose outcomes are not recorded because a transaction has locked
-// the jobs.
-func (r *run) setLockedAside(locked []*heldJob) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, h := range locked {
-		r.held.setAside(h)
-	}
-}
-
-// endHolds ends the worker's hold on jobs that are settled or lost, and notes when the retried and
-// released jobs are due. A limited queue has room for another job now.
-func (r *run) endHolds(batch []*heldJob, lost []*queue.Job) {
-	events := r.noteSettled(batch, lost)
-	signal(r.room)
-	r.observe(events...)
-}
-
-// noteSettled is endHolds without its signal. It returns the events for Observe.
-func (r *run) noteSettled(batch []*heldJob, lost []*queue.Job) (events []queue.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.Observe != nil {
-		events = eventsOf(batch, lost) // before settled clears the jobs
-	}
-	now, letsOthers := time.Now(), false
-	minute := r.minuteNow()
-	for _, h := range batch {
-		if len(lost) == 0 || !slices.Contains(lost, h.job) {
-			r.tallies.addRun(minute, h.job, recorded(h), h.took, h.waited)
-		} else {
+// endHolds ends the worker's hold on jobs that are settled or lost, counts and logs how they ended,
+// and notes when the retried and released jobs are due. A limited queue has room for another job
+// now. It returns memory, or more of it, for the next batch.
+func (s *settling) endHolds(batch []*heldJob, lost []*queue.Job, memory []endedRun) []endedRun {
+	runs, isDrained := s.held.end(batch, lost, memory[:0])
+	s.reporting.countEnded(runs)
+	now := time.Now()
+	for i := range runs {
+		run := &runs[i]
+		job := run.outcome.Job
+		if run.isLost {
 			// After a failed Settle the job is as likely to be lost because that Settle had
 			// recorded it.
-			r.Logger.Warn("errand: outcome not recorded, the worker no longer holds the job",
-				append(jobAttrs(h.job), "retried", h.retried)...)
+			s.Logger.Warn("errand: outcome not recorded, the worker no longer holds the job",
+				append(jobAttrs(job), "retried", run.isRetried)...)
 		}
-		if o := h.outcome; o.Action == queue.Retry || o.Action == queue.Release {
-			r.noteDue(now.Add(max(o.Delay, 0)))
+		if a := run.outcome.Action; a == queue.Retry || a == queue.Release {
+			s.wakeups.noteDue(now.Add(max(run.outcome.Delay, 0)))
 		}
-		if h.job.Limited || h.job.Ordered {
-			r.noteDue(now)
-			letsOthers = true
+		if job.Limited || job.Ordered {
+			s.wakeups.noteDue(now)
 		}
-		r.held.settled(h)
 	}
-	if letsOthers && r.held.unfinished() == 0 {
-		signal(r.drained)
+	if isDrained {
+		signal(s.held.drained)
 	}
-	return events
+	signal(s.held.room)
+	if s.Observe != nil {
+		s.observe(eventsOf(runs)...)
+	}
+	clear(runs)
+	return runs
 }

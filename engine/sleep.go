@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/errandhq/errand/queue/driver"
@@ -21,12 +22,28 @@ const (
 	longestSleep = 30 * time.Second
 )
 
+// wakeups let the claim loop sleep, and wake it.
+type wakeups struct {
+	*shared
+	wake    chan struct{} // signals the claim loop: the backend says that there may be jobs
+	soon    chan struct{} // signals the claim loop: dueAgain has become earlier
+	tick    chan struct{} // signals the tick loop: the backend may have learned of schedules
+	canWake atomic.Bool   // the backend wakes the worker
+
+	mu       sync.Mutex
+	dueAgain []time.Time // when released and retried jobs are due, in order; at most maxDue
+}
+
+func newWakeups(s *shared) *wakeups {
+	return &wakeups{shared: s, wake: make(chan struct{}, 1), soon: make(chan struct{}, 1), tick: make(chan struct{}, 1)}
+}
+
 // poll returns how often to claim while nothing says that there are jobs.
-func (r *run) poll() time.Duration {
+func (w *wakeups) poll() time.Duration {
 	switch {
-	case r.Poll > 0:
-		return min(r.Poll, longestSleep)
-	case r.canWake.Load():
+	case w.Poll > 0:
+		return min(w.Poll, longestSleep)
+	case w.canWake.Load():
 		return wokenPoll
 	}
 	return defaultPoll
@@ -35,23 +52,23 @@ func (r *run) poll() time.Duration {
 // announceSleep tells the backend that the worker is about to sleep. It returns how long the answer
 // is valid: until the next scheduled job is due, but at most longestSleep. If the backend does not
 // wake the worker, the answer is valid until the next poll.
-func (r *run) announceSleep(ctx context.Context) (until time.Time) {
+func (w *wakeups) announceSleep(ctx context.Context) (until time.Time) {
 	now := time.Now()
-	waiter, ok := driver.As[driver.Waiter](r.Backend)
+	waiter, ok := driver.As[driver.Waiter](w.Backend)
 	if !ok {
 		return now.Add(longestSleep)
 	}
 	select {
-	case <-r.wake: // the claim before has already looked for that job
+	case <-w.wake: // the claim before has already looked for that job
 	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	next, err := waiter.Sleep(ctx, r.Name, r.Queues)
-	signal(r.tick)
+	next, err := waiter.Sleep(ctx, w.Name, w.Queues)
+	signal(w.tick)
 	valid := longestSleep
-	if err != nil || !r.canWake.Load() { // the claim that follows fails as well and reports the error
-		valid = r.poll()
+	if err != nil || !w.canWake.Load() { // the claim that follows fails as well and reports the error
+		valid = w.poll()
 	}
 	if err == nil && next >= 0 {
 		valid = min(valid, time.Since(now)+next)
@@ -62,20 +79,20 @@ func (r *run) announceSleep(ctx context.Context) (until time.Time) {
 // awaitJobs waits until there may be jobs: until the backend wakes the worker, the next scheduled
 // job is due, a job that this worker has released or retried is due, or Poll has passed. It reports
 // whether the worker is still asleep, because the answer of Sleep is still valid.
-func (r *run) awaitJobs(ctx context.Context, until time.Time) (isAsleep bool) {
+func (w *wakeups) awaitJobs(ctx context.Context, until time.Time) (isAsleep bool) {
 	began := time.Now()
 	for {
-		end := began.Add(r.poll()) // shorter if the backend has ceased to wake the worker
+		end := began.Add(w.poll()) // shorter if the backend has ceased to wake the worker
 		if until.Before(end) {
 			end = until
 		}
-		timer := time.NewTimer(time.Until(r.beforeDue(end)))
+		timer := time.NewTimer(time.Until(w.beforeDue(end)))
 		select {
-		case <-r.soon:
+		case <-w.soon:
 			timer.Stop()
 			continue
 		case <-ctx.Done():
-		case <-r.wake:
+		case <-w.wake:
 		case <-timer.C:
 			return time.Now().Before(until)
 		}
@@ -89,78 +106,80 @@ const maxDue = 1000
 
 // noteDue notes that a job that this worker has released or retried is due at that time. The claim
 // loop claims then, even if it would sleep for longer. Of more than maxDue times it forgets the
-// latest: the next call of Sleep, or the poll, finds those jobs. The caller holds r.mu.
-func (r *run) noteDue(at time.Time) {
-	i, isNoted := slices.BinarySearchFunc(r.dueAgain, at, time.Time.Compare)
+// latest: the next call of Sleep, or the poll, finds those jobs.
+func (w *wakeups) noteDue(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i, isNoted := slices.BinarySearchFunc(w.dueAgain, at, time.Time.Compare)
 	if isNoted || i == maxDue {
 		return
 	}
-	r.dueAgain = slices.Insert(r.dueAgain[:min(len(r.dueAgain), maxDue-1)], i, at)
+	w.dueAgain = slices.Insert(w.dueAgain[:min(len(w.dueAgain), maxDue-1)], i, at)
 	if i == 0 {
-		signal(r.soon)
+		signal(w.soon)
 	}
 }
 
 // forgetDue forgets the jobs that noteDue has noted if they are due by now, because a claim
 // follows.
-func (r *run) forgetDue(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n, isNoted := slices.BinarySearchFunc(r.dueAgain, now, time.Time.Compare)
+func (w *wakeups) forgetDue(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, isNoted := slices.BinarySearchFunc(w.dueAgain, now, time.Time.Compare)
 	if isNoted {
 		n++
 	}
-	r.dueAgain = slices.Delete(r.dueAgain, 0, n)
+	w.dueAgain = slices.Delete(w.dueAgain, 0, n)
 }
 
 // beforeDue returns end, or the first time that noteDue has noted if that is sooner.
-func (r *run) beforeDue(end time.Time) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.dueAgain) > 0 && r.dueAgain[0].Before(end) {
-		return r.dueAgain[0]
+func (w *wakeups) beforeDue(end time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.dueAgain) > 0 && w.dueAgain[0].Before(end) {
+		return w.dueAgain[0]
 	}
 	return end
 }
 
 // listen lets the backend wake the claim loop, if it can, until ctx ends.
-func (r *run) listen(ctx context.Context) {
-	waiter, ok := driver.As[driver.Waiter](r.Backend)
+func (w *wakeups) listen(ctx context.Context) {
+	waiter, ok := driver.As[driver.Waiter](w.Backend)
 	if !ok {
 		return
 	}
-	r.canWake.Store(true)
+	w.canWake.Store(true)
 	checking, endChecking := context.WithCancel(ctx)
 	var checks sync.WaitGroup
-	checks.Go(func() { r.checkListen(checking) })
-	err := waiter.Listen(ctx, r.Name, r.Queues, func() { signal(r.wake) })
+	checks.Go(func() { w.checkListen(checking) })
+	err := waiter.Listen(ctx, w.Name, w.Queues, func() { signal(w.wake) })
 	endChecking()
 	checks.Wait()
-	r.setCanWake(false)
+	w.setCanWake(false)
 	if err != nil && ctx.Err() == nil {
-		r.Logger.Info("errand: the backend cannot wake the worker, worker polls", "poll", r.poll(), "error", err)
+		w.Logger.Info("errand: the backend cannot wake the worker, worker polls", "poll", w.poll(), "error", err)
 	}
 }
 
 // checkListen asks each second whether the backend hears of jobs, if it can tell, until ctx ends.
 // The worker polls while it does not.
-func (r *run) checkListen(ctx context.Context) {
-	checker, ok := driver.As[driver.Waiter](r.Backend)
+func (w *wakeups) checkListen(ctx context.Context) {
+	checker, ok := driver.As[driver.Waiter](w.Backend)
 	if !ok {
 		return
 	}
-	log := r.watchCalls("listening for jobs")
+	log := w.watchCalls("listening for jobs")
 	for sleep(ctx, defaultPoll) {
-		err := checker.CheckListen(r.Name)
-		r.setCanWake(err == nil)
+		err := checker.CheckListen(w.Name)
+		w.setCanWake(err == nil)
 		log.report(err)
 	}
 }
 
 // setCanWake notes whether the backend wakes the worker. A sleep that has begun already gets the
 // Poll that goes with it.
-func (r *run) setCanWake(can bool) {
-	if r.canWake.Swap(can) && !can {
-		signal(r.soon)
+func (w *wakeups) setCanWake(can bool) {
+	if w.canWake.Swap(can) && !can {
+		signal(w.soon)
 	}
 }

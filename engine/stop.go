@@ -20,7 +20,7 @@ const (
 // awaitGrace releases the jobs that wait for a slot. It returns when nothing runs any more or when
 // Grace is over. The channel that it returns is closed as soon as nothing runs any more.
 func (r *run) awaitGrace() (idle <-chan struct{}) {
-	r.releaseWaiting()
+	r.held.releaseWaiting()
 	r.logStopping()
 	idle = r.whenIdle()
 	grace := time.NewTimer(r.Grace)
@@ -35,40 +35,40 @@ func (r *run) awaitGrace() (idle <-chan struct{}) {
 
 // cancelHandlers cancels the handlers that run and waits for them. It returns how many still run.
 func (r *run) cancelHandlers(idle <-chan struct{}) (stuck int) {
-	r.cancelBusy(queue.ErrShutdown)
+	r.held.cancelBusy(queue.ErrShutdown)
 	timeout := time.NewTimer(awaitCancelled)
 	defer timeout.Stop()
 	select {
 	case <-idle:
 	case <-timeout.C:
-		stuck = r.releaseStuck()
+		var found findings
+		stuck, found = r.held.abandonStuck()
+		r.logFindings(found)
 	}
-	close(r.work)
+	close(r.held.work)
 	if stuck == 0 {
-		r.slotsDone.Wait()
+		r.slots.done.Wait()
 	}
 	return stuck
 }
 
 // stopError returns what Run returns: nil if it and the backend's own work have stopped in order.
 func (r *run) stopError(stuck int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.undone == nil {
-		return r.unfinished(stuck)
+	unfinished := r.unfinished(stuck)
+	if undone := r.upkeep.leftUndone(); undone != nil {
+		return errors.Join(unfinished, undone)
 	}
-	return errors.Join(r.unfinished(stuck), r.undone)
+	return unfinished
 }
 
-// unfinished returns an error about what the worker has left undone, or nil. The caller has locked
-// r.mu.
+// unfinished returns an error about what the worker has left undone, or nil.
 func (r *run) unfinished(stuck int) error {
 	var setup *queue.SetupError
 	if cause := context.Cause(r.serving); errors.As(cause, &setup) {
 		return cause
 	}
 	unsettled := r.held.unsettled()
-	if r.isClaiming {
+	if !r.claims.hasEnded() {
 		return fmt.Errorf("queue: worker %s stopped while a claim that ignores its context was under way, "+
 			"with %d handlers still running and %d outcomes not settled", r.Name, stuck, unsettled)
 	}
@@ -76,50 +76,36 @@ func (r *run) unfinished(stuck int) error {
 		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled",
 			r.Name, stuck, unsettled)
 	}
-	if r.announcing > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %d calls of OnDead still running", r.Name, r.announcing)
+	if announcing := r.upkeep.stillAnnouncing(); announcing > 0 {
+		return fmt.Errorf("queue: worker %s stopped with %d calls of OnDead still running", r.Name, announcing)
 	}
 	return nil
 }
 
-// releaseWaiting releases the jobs that have not been started.
-func (r *run) releaseWaiting() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for h := range r.held.all() {
-		if h.state == stateWaiting {
-			r.release(h)
-		}
+// logStopping logs for how many handlers the worker waits, if there are any, and for how long at
+// most.
+func (r *run) logStopping() {
+	if handlers, _ := r.held.load(); handlers > 0 {
+		r.Logger.Info("errand: worker shuts down, waits for its handlers", "handlers", handlers, "grace", r.Grace)
 	}
 }
 
-// cancelBusy ends the contexts of the handlers that run. Those of OnDead end a little later.
-func (r *run) cancelBusy(cause error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.graceEnded = time.Now()
-	for h := range r.held.all() {
-		if h.isBusy() && !h.isAnnounced {
-			h.cancel(cause)
-		}
+// logReleased logs how many jobs were released because the worker stops.
+func (r *run) logReleased() {
+	if interrupted, unstarted := r.held.released(); interrupted > 0 || unstarted > 0 {
+		r.Logger.Info("errand: jobs released at shutdown", "interrupted", interrupted, "unstarted", unstarted)
 	}
 }
 
-// whenIdle returns a channel that is closed as soon as nothing runs: no handler, no OnDead, no call
-// that tells of dead jobs, and not the claim loop.
+// whenIdle returns a channel that is closed as soon as nothing runs: not the claim loop, no handler,
+// no OnDead, and no call that tells of dead jobs. None of them begins again once the worker stops.
 func (r *run) whenIdle() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.idle = make(chan struct{})
-	idle := r.idle
-	r.noteIdle()
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		<-r.claims.ended
+		<-r.held.whenIdle()
+		<-r.upkeep.whenIdle()
+	}()
 	return idle
-}
-
-// noteIdle closes the channel of whenIdle, once, if nothing runs. The caller holds r.mu.
-func (r *run) noteIdle() {
-	if r.idle != nil && r.held.busy == 0 && r.announcing == 0 && !r.isClaiming {
-		close(r.idle)
-		r.idle = nil
-	}
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"runtime"
-	"sync"
-	"time"
+
+	"github.com/errandhq/errand/queue"
 )
 
 // slot is a goroutine that runs handlers, one after the other. Its value is how the goroutine's
@@ -43,46 +43,42 @@ func dumpStacks() []byte {
 	return buf[:n]
 }
 
-// noteStuck reports a handler whose context ended stuckAfter ago or earlier. The caller holds r.mu.
-func (r *run) noteStuck(h *heldJob, now time.Time, stacks func() []byte) {
-	if h.since.IsZero() {
-		h.since = now
-	} else if now.Sub(h.since) >= stuckAfter {
-		r.reportStuck(h, stacks)
-	}
+// findings are what a check of the held jobs has found.
+type findings struct {
+	late  []*queue.Job // their handlers were cancelled, because their leases are about to expire
+	stale []*queue.Job // released, because their leases are about to expire and they have not been started
+	stuck []stuckHandler
 }
 
-// releaseStuck reports the handlers that still run and releases their jobs. It returns how many
-// handlers run.
-func (r *run) releaseStuck() (stuck int) {
-	stacks := sync.OnceValue(dumpStacks)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for h := range r.held.all() {
-		if !h.isBusy() {
-			continue
-		}
-		stuck++
-		r.reportStuck(h, stacks)
-		if h.state == stateRunning {
-			r.interrupted++
-		}
-		r.held.abandon(h)
-	}
-	signal(r.settle)
-	return stuck
+// stuckHandler is a handler that ignores the end of its context.
+type stuckHandler struct {
+	job         *queue.Job
+	isAnnounced bool // it is OnDead
+	cause       error
+	stack       string
 }
 
-// reportStuck logs, once, a handler that ignores the end of its context. The caller holds r.mu.
-func (r *run) reportStuck(h *heldJob, stacks func() []byte) {
+// addStuck adds a handler that ignores the end of its context, once. The caller has locked the held
+// jobs.
+func (f *findings) addStuck(h *heldJob, stacks func() []byte) {
 	if h.isReported {
 		return
 	}
 	h.isReported = true
-	text := "errand: handler ignores that its context has ended, its slot is busy until it returns"
-	if h.isAnnounced {
-		text = "errand: OnDead ignores that its context has ended, its slot is busy until it returns"
+	f.stuck = append(f.stuck, stuckHandler{h.job, h.isAnnounced, context.Cause(h.ctx), h.slot.stackIn(stacks())})
+}
+
+// logFindings logs what a check has found.
+func (s *shared) logFindings(found findings) {
+	for _, job := range found.late {
+		s.Logger.Warn("errand: lease could not be extended in time, handler cancelled", jobAttrs(job)...)
 	}
-	r.Logger.Error(text,
-		append(jobAttrs(h.job), "cause", context.Cause(h.ctx), "stack", h.slot.stackIn(stacks()))...)
+	s.logStale(found.stale...)
+	for _, h := range found.stuck {
+		text := "errand: handler ignores that its context has ended, its slot is busy until it returns"
+		if h.isAnnounced {
+			text = "errand: OnDead ignores that its context has ended, its slot is busy until it returns"
+		}
+		s.Logger.Error(text, append(jobAttrs(h.job), "cause", h.cause, "stack", h.stack)...)
+	}
 }

@@ -109,10 +109,10 @@ func statsOf(taken map[tallyKey]*queue.Stats, now time.Time) []driver.MinuteStat
 
 // minuteNow returns the current minute since 1970, by a clock that does not jump while the worker
 // runs.
-func (r *run) minuteNow() int64 { return r.steadyNow().Unix() / 60 }
+func (r *reporting) minuteNow() int64 { return r.steadyNow().Unix() / 60 }
 
 // steadyNow returns the time by a clock that does not jump while the worker runs.
-func (r *run) steadyNow() time.Time { return r.started.Add(time.Since(r.started)) }
+func (r *reporting) steadyNow() time.Time { return r.started.Add(time.Since(r.started)) }
 
 // dueAt returns when the job became due, by the backend's clock.
 func dueAt(job *queue.Job) time.Time {
@@ -124,34 +124,53 @@ func dueAt(job *queue.Job) time.Time {
 
 // recorded returns what Settle has recorded for a job that is not lost: a job that is asked to be
 // cancelled is, if it would run again.
-func recorded(h *heldJob) queue.OutcomeAction {
-	if a := h.outcome.Action; !h.isAsked || a != queue.Retry && a != queue.Release {
+func (r *endedRun) recorded() queue.OutcomeAction {
+	if a := r.outcome.Action; !r.isAsked || a != queue.Retry && a != queue.Release {
 		return a
 	}
 	return queue.Cancel
 }
 
 // hasTallies reports whether anything was counted since the last report.
-func (r *run) hasTallies() bool {
+func (r *reporting) hasTallies() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.tallies.all) > 0
 }
 
-func (r *run) takeTallies() map[tallyKey]*queue.Stats {
+func (r *reporting) takeTallies() map[tallyKey]*queue.Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.tallies.take()
 }
 
-func (r *run) putTalliesBack(counted map[tallyKey]*queue.Stats) {
+func (r *reporting) putTalliesBack(counted map[tallyKey]*queue.Stats) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tallies.putBack(counted)
 }
 
+// countRun counts a run that has ended with that action.
+func (r *reporting) countRun(job *queue.Job, action queue.OutcomeAction, ran, waited time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tallies.addRun(r.minuteNow(), job, action, ran, waited)
+}
+
+// countEnded counts the runs that Settle has recorded.
+func (r *reporting) countEnded(runs []endedRun) {
+	minute := r.minuteNow()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range runs {
+		if run := &runs[i]; !run.isLost {
+			r.tallies.addRun(minute, run.outcome.Job, run.recorded(), run.took, run.waited)
+		}
+	}
+}
+
 // countReclaimed counts jobs that were reclaimed.
-func (r *run) countReclaimed(jobs []*queue.Job) {
+func (r *reporting) countReclaimed(jobs []*queue.Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, job := range jobs {

@@ -13,25 +13,25 @@ const tickPoll = 5 * time.Second
 // tickLoop fires schedules until ctx ends. Each worker does so, and the backend fires each tick
 // once, so there is no leader. It fires at the next tick, and asks for changed schedules each
 // tickPoll, and whenever the worker falls asleep: then the backend has just looked.
-func (r *run) tickLoop(ctx context.Context) {
-	runner, ok := driver.As[driver.Scheduler](r.Backend)
+func (u *upkeep) tickLoop(ctx context.Context) {
+	runner, ok := driver.As[driver.Scheduler](u.Backend)
 	if !ok {
 		return
 	}
-	log := r.watchCalls("firing schedules")
+	log := u.watchCalls("firing schedules")
 	for {
 		fired, wait, err := fireOnce(ctx, runner)
 		if ctx.Err() != nil {
 			return
 		}
-		if fired > 0 && !r.canWake.Load() {
-			signal(r.wake)
+		if fired > 0 && !u.wakeups.canWake.Load() {
+			signal(u.wakeups.wake)
 		}
 		if driver.IsForeignTick(err) {
-			r.Logger.Warn(msgForeignTick, "error", err)
+			u.Logger.Warn(msgForeignTick, "error", err)
 			err = nil
 		}
-		asleep := r.tick
+		asleep := u.wakeups.tick
 		if wait < 0 || wait > tickPoll {
 			wait = tickPoll
 		}

@@ -70,16 +70,16 @@ func takeUnserved(mux *queue.Mux) map[string][]string {
 // worker of a different process may serve them, so this is no error. Of several workers only one
 // warns of a queue. It leaves out kinds without a Queue: their jobs go to the default queue only if
 // the code that enqueues names no other, which the worker cannot know.
-func (r *run) warnUnserved(ctx context.Context) {
-	mux, ok := queue.MuxOf(r.Handler)
+func (s *shared) warnUnserved(ctx context.Context) {
+	mux, ok := queue.MuxOf(s.Handler)
 	if !ok {
 		return
 	}
-	defer serve(mux, r.Queues)()
+	defer serve(mux, s.Queues)()
 	if sleep(ctx, unservedAfter) {
 		kinds := takeUnserved(mux)
 		for _, queue := range slices.Sorted(maps.Keys(kinds)) {
-			r.unnamed.Warn("errand: the Mux handles kinds whose jobs go to a queue that no worker of it serves in this process; they do not run here",
+			s.unnamed.Warn("errand: the Mux handles kinds whose jobs go to a queue that no worker of it serves in this process; they do not run here",
 				"queue", queue, "kinds", kinds[queue])
 		}
 	}

@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/errandhq/errand/internal/handling"
+	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
+)
+
+// shared is what every part of a running worker knows: the Worker's fields, and what follows from
+// them. None of it changes once the loops have started, except for the last two, which have locks
+// of their own.
+type shared struct {
+	Worker
+	kinds    []string                 // the kinds to claim; nil for every kind
+	timeouts map[string]time.Duration // of the kinds that have a Timeout
+	started  time.Time                // when Run was called
+	serving  context.Context          // Run's; once it has ended, nothing more is claimed or started
+	quit     context.CancelCauseFunc  // ends serving with an error, which Run returns
+	handlers context.Context          // parent of handlers' contexts: Run's values, but it never ends
+	onDead   context.Context          // parent of the contexts of OnDead: ends soon after Grace
+	unnamed  *slog.Logger             // Logger without the name of the worker
+
+	failures failureLog
+	outage   outage
+}
+
+// outage is when a call last failed because of the database.
+type outage struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// begin notes that a call has just failed.
+func (o *outage) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.at = time.Now()
+}
+
+// isWithin reports whether a call has failed within the last d.
+func (o *outage) isWithin(d time.Duration) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.at.IsZero() && time.Since(o.at) < d
+}
+
+// run is one call of Worker.Run. It makes the parts, starts their loops, and stops them in order. A
+// part knows the parts that its arrow points to:
+//
+//	claims ──> slots ──> held <── leases, settling
+//	   └─────> leases
+//	slots, settling, claims, upkeep ──> reporting, wakeups
+//	reporting ──> held, wakeups
+//	upkeep ──> held
+//
+// Each part that goroutines share has one lock. No method calls the backend, a handler or the log
+// while it has one. leases locks itself before held, to look for hinted jobs; all other methods have
+// one lock at a time. Parts tell each other of news by a channel of length one, see signal.
+type run struct {
+	*shared
+	held      *holding     // the jobs that the worker holds
+	wakeups   *wakeups     // how the claim loop sleeps
+	reporting *reporting   // what runs come to, and reports of the worker
+	progress  *progressing // the progress that handlers set
+	leases    *leases
+	settling  *settling
+	slots     *slots // the goroutines that run handlers
+	claims    *claims
+	upkeep    *upkeep // what is not about held jobs
+}
+
+func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
+	r := &run{shared: newShared(ctx, quit, w)}
+	r.held = newHolding(r.shared)
+	r.wakeups = newWakeups(r.shared)
+	r.reporting = newReporting(r.shared, r.held, r.wakeups)
+	r.progress = newProgressing(r.shared)
+	r.leases = newLeases(r.shared, r.held)
+	r.settling = newSettling(r.shared, r.held, r.wakeups, r.reporting)
+	r.slots = &slots{shared: r.shared, held: r.held, wakeups: r.wakeups, reporting: r.reporting, progress: r.progress}
+	r.claims = newClaims(r.shared, r.held, r.wakeups, r.reporting, r.leases, r.slots)
+	r.upkeep = newUpkeep(r.shared, r.held, r.wakeups, r.reporting)
+	return r
+}
+
+func newShared(ctx context.Context, quit context.CancelCauseFunc, w Worker) *shared {
+	s := &shared{
+		Worker:   w,
+		started:  time.Now(),
+		serving:  ctx,
+		quit:     quit,
+		handlers: handling.WithBatches(context.WithoutCancel(ctx), w.Concurrency, ctx.Done()),
+		unnamed:  w.Logger,
+	}
+	s.Logger = w.Logger.With("worker", w.Name)
+	s.failures.log = s.Logger
+	if mux, ok := queue.MuxOf(w.Handler); ok {
+		s.kinds, s.timeouts = mux.Kinds(), make(map[string]time.Duration)
+		for _, kind := range s.kinds {
+			if own := mux.Timeout(kind); own != 0 {
+				s.timeouts[kind] = own
+			}
+		}
+	}
+	return s
+}
+
+// run starts the loops of a worker, and stops them in this order: claiming, handlers, settling,
+// leases. Leases are last because the worker holds jobs until they are settled.
+func (r *run) run(ctx context.Context) error {
+	if r.kinds != nil && len(r.kinds) == 0 {
+		return invalid("Worker.Handler", "a Mux without a handler")
+	}
+	conns, err := queue.CheckHandler(r.Handler)
+	if err != nil {
+		return err
+	}
+	release, err := r.reserve(conns)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var upkeep, leases sync.WaitGroup
+	settling, abortSettling := context.WithCancel(context.WithoutCancel(ctx))
+	defer abortSettling()
+	extending, endExtending := context.WithCancel(context.WithoutCancel(ctx))
+	defer endExtending()
+	listening, endListening := context.WithCancel(context.WithoutCancel(ctx))
+	defer endListening()
+	telling, endTelling := context.WithCancel(context.WithoutCancel(ctx))
+	defer endTelling()
+	var endOnDead context.CancelCauseFunc
+	r.onDead, endOnDead = context.WithCancelCause(r.handlers)
+	defer endOnDead(nil)
+
+	r.startLeases(&leases, extending, settling)
+	r.settling.done.Go(func() { r.settling.settleLoop(settling) })
+	upkeep.Go(func() { r.wakeups.listen(listening) })
+	upkeep.Go(func() { r.warnUnserved(ctx) })
+	upkeep.Go(func() { r.upkeep.announceLoop(settling) })
+	r.startUpkeep(ctx, telling, &upkeep)
+	endClaiming := r.claims.start(ctx)
+	defer endClaiming()
+
+	<-ctx.Done()
+	idle := r.awaitGrace()
+	defer time.AfterFunc(stopTimeout, abortSettling).Stop()
+	defer time.AfterFunc(stopTellingTimeout, endTelling).Stop()
+	defer time.AfterFunc(stopOnDeadTimeout, func() { endOnDead(queue.ErrShutdown) }).Stop()
+	endClaiming()
+	stuck := r.cancelHandlers(idle)
+	endListening() // not earlier: the claim loop calls Sleep
+	close(r.settling.last)
+	r.settling.done.Wait()
+	endExtending()
+	leases.Wait()
+	upkeep.Wait()
+	r.failures.end()
+	r.logReleased()
+	return r.stopError(stuck)
+}
+
+// startLeases starts the loops that run until all jobs are settled, which is when extending ends.
+// settling bounds the statements of their last report.
+func (r *run) startLeases(leases *sync.WaitGroup, extending, settling context.Context) {
+	leases.Go(func() { r.leases.extendLoop(extending) })
+	leases.Go(func() { r.leases.guardLoop(extending) })
+	leases.Go(func() { r.leases.listenCancels(extending) })
+	leases.Go(func() { r.leases.hintLoop(extending) })
+	leases.Go(func() { r.progress.progressLoop(extending) })
+	leases.Go(func() { r.reporting.reportLoop(extending, settling) })
+}
+
+// startUpkeep starts the loops that end with ctx, when the worker begins to stop. Calls that tell
+// of dead jobs may last until telling ends. It reads which kinds are paused before it returns.
+func (r *run) startUpkeep(ctx, telling context.Context, upkeep *sync.WaitGroup) {
+	upkeep.Go(func() {
+		defer close(r.upkeep.deaths)
+		var loops sync.WaitGroup
+		loops.Go(func() { r.upkeep.deathsLoop(ctx, telling) })
+		r.upkeep.reclaimLoop(ctx, telling)
+		loops.Wait()
+	})
+	upkeep.Go(func() { r.upkeep.pruneLoop(ctx) })
+	upkeep.Go(func() { r.upkeep.tickLoop(ctx) })
+	upkeep.Go(func() { r.upkeep.upkeepLoop(ctx) })
+	if pauser, ok := driver.As[driver.Pauser](r.Backend); ok && r.kinds != nil {
+		_ = r.upkeep.readPauses(ctx, pauser) // if it fails, the loop reads them and reports the error
+		upkeep.Go(func() { r.upkeep.pauseLoop(ctx, pauser) })
+	}
+}
+
+// signal makes the next receive from c succeed.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits for d or the end of ctx. It reports whether d has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// handlerContext returns the context for a handler of that kind, which ends after the Timeout of
+// the kind or of the worker.
+func (s *shared) handlerContext(kind string) (context.Context, context.CancelCauseFunc) {
+	timeout := s.Timeout
+	if own, ok := s.timeouts[kind]; ok {
+		timeout = own
+	}
+	return cancelAfter(s.handlers, timeout)
+}
+
+// cancelAfter returns a context that ends after the timeout, or when cancel is called. A timeout of
+// 0 or below means no limit.
+func cancelAfter(parent context.Context, timeout time.Duration) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	if timeout <= 0 {
+		return ctx, cancel
+	}
+	ctx, stop := context.WithTimeout(ctx, timeout)
+	return ctx, func(cause error) { cancel(cause); stop() }
+}
