@@ -9,9 +9,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// holding is the jobs that the worker holds, under one lock. Claims add jobs, slots start and finish
-// them, leases extend and lose them, and settling ends them. Its methods call neither the backend
-// nor the handler nor the log: they return what there is to log.
+// holding is the jobs that the worker holds, under one lock. Claims add jobs, slots start and
+// finish them, leases extend and lose them, and settling ends them. Its methods call neither the
+// backend nor the handler nor the log: they return what there is to log.
 type holding struct {
 	*shared
 	room     chan struct{} // signals the claim loop: a slot is free, or outcomes were settled
@@ -128,8 +128,8 @@ func (held *holding) releaseLastAttempts(claimed []heldJob, free int) {
 
 // start gives a waiting job its context and reports whether its handler should run. It should not
 // if the job was lost or released while it waited, if the worker stops, or if the lease is about to
-// expire: then the job is released, and start returns it as stale. A lease is about to expire if the
-// claim took long or the process was frozen.
+// expire: then the job is released, and start returns it as stale. A lease is about to expire if
+// the claim took long or the process was frozen.
 func (held *holding) start(h *heldJob, s slot, p *progressing, now time.Time) (isStarted bool, stale []*queue.Job) {
 	held.mu.Lock()
 	defer held.mu.Unlock()

@@ -34,8 +34,8 @@ func (held *holding) jobsOf(batch []*heldJob) (jobs []*queue.Job) {
 	return jobs
 }
 
-// extended notes when the leases of a batch end, which of its jobs are lost, and which to cancel. It
-// returns those that have not been started: the lost jobs, and the cancelled ones.
+// extended notes when the leases of a batch end, which of its jobs are lost, and which to cancel.
+// It returns those that have not been started: the lost jobs, and the cancelled ones.
 func (held *holding) extended(batch []*heldJob, lost, asked []*queue.Job, leased time.Time) (unstarted, cancelled []*queue.Job) {
 	isLost, isAsked := setOf(lost), setOf(asked)
 	held.mu.Lock()

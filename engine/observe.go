@@ -64,7 +64,8 @@ func lostEvents(jobs []*queue.Job) (events []queue.Event) {
 	return events
 }
 
-// observe calls Observe for each of the events, if it is set. The caller holds no lock. The calls are made in a goroutine of their own, which observe awaits, because an Observe that calls
+// observe calls Observe for each of the events, if it is set. The caller holds no lock. The calls
+// are made in a goroutine of their own, which observe awaits, because an Observe that calls
 // runtime.Goexit must not end a loop of the worker.
 func (s *shared) observe(events ...queue.Event) {
 	for s.Observe != nil && len(events) > 0 {

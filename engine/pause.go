@@ -56,8 +56,8 @@ func (u *upkeep) readPauses(ctx context.Context, pauser driver.Pauser) error {
 	return err
 }
 
-// pause notes which kinds are paused, and releases their jobs that have not been started. It reports
-// whether other kinds are no longer paused.
+// pause notes which kinds are paused, and releases their jobs that have not been started. It
+// reports whether other kinds are no longer paused.
 func (held *holding) pause(kinds []string) (hasResumed bool) {
 	held.mu.Lock()
 	defer held.mu.Unlock()

@@ -59,8 +59,8 @@ func (o *outage) isWithin(d time.Duration) bool {
 //	upkeep ──> held
 //
 // Each part that goroutines share has one lock. No method calls the backend, a handler or the log
-// while it has one. leases locks itself before held, to look for hinted jobs; all other methods have
-// one lock at a time. Parts tell each other of news by a channel of length one, see signal.
+// while it has one. leases locks itself before held, to look for hinted jobs; all other methods
+// have one lock at a time. Parts tell each other of news by a channel of length one, see signal.
 type run struct {
 	*shared
 	held      *holding     // the jobs that the worker holds

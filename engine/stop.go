@@ -97,8 +97,9 @@ func (r *run) logReleased() {
 	}
 }
 
-// whenIdle returns a channel that is closed as soon as nothing runs: not the claim loop, no handler,
-// no OnDead, and no call that tells of dead jobs. None of them begins again once the worker stops.
+// whenIdle returns a channel that is closed as soon as nothing runs: not the claim loop, no
+// handler, no OnDead, and no call that tells of dead jobs. None of them begins again once the
+// worker stops.
 func (r *run) whenIdle() <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
