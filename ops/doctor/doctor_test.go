@@ -143,6 +143,33 @@ func TestFaults(t *testing.T) {
 		{"drift", "an index too many", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			opstest.Exec(t, db, `CREATE INDEX mine ON errand.jobs (kind)`)
 		}, "index mine is not errand's"},
+		{"drift", "a foreign CHECK", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `ALTER TABLE errand.jobs ADD CONSTRAINT mine CHECK (kind <> 'x' OR status <> 'completed')`)
+		}, `ALTER TABLE "errand".jobs DROP CONSTRAINT "mine"`},
+		{"drift", "a foreign UNIQUE", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `ALTER TABLE errand.jobs ADD CONSTRAINT mine UNIQUE (kind, id)`)
+		}, `the constraint jobs.mine is not errand's: UNIQUE (kind, id)`},
+		{"drift", "a foreign EXCLUDE", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `ALTER TABLE errand.jobs ADD CONSTRAINT mine EXCLUDE (priority WITH =) WHERE (kind = 'x')`)
+		}, `it may refuse a job`},
+		{"drift", "a FOREIGN KEY", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `ALTER TABLE errand.results ADD CONSTRAINT mine FOREIGN KEY (job_id) REFERENCES errand.jobs`)
+		}, `the constraint results.mine is not errand's: FOREIGN KEY`},
+		{"drift", "a FOREIGN KEY of another schema", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `CREATE TABLE public.mine (job bigint REFERENCES errand.jobs)`)
+		}, `it may refuse that jobs are deleted`},
+		{"drift", "a foreign NOT NULL", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `ALTER TABLE errand.jobs ALTER job_group SET NOT NULL`)
+		}, `jobs.job_group is different: text NOT NULL`},
+		{"drift", "a column without a default", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `ALTER TABLE errand.jobs ADD mine int NOT NULL`)
+		}, `ALTER TABLE "errand".jobs DROP COLUMN "mine"`},
+		{"drift", "a UNIQUE index", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `CREATE UNIQUE INDEX mine ON errand.jobs (kind, id)`)
+		}, `it may refuse a job`},
+		{"drift", "a rule", ops.Warn, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
+			opstest.Exec(t, db, `CREATE RULE mine AS ON DELETE TO errand.jobs DO INSTEAD NOTHING`)
+		}, `DROP RULE "mine" ON "errand".jobs`},
 		{"drift", "a missing function", ops.Fail, func(t *testing.T, db *sql.DB, _ *postgres.Backend) {
 			opstest.Exec(t, db, `DROP FUNCTION errand.bucket_full`)
 		}, "errand migrate print postgres"},

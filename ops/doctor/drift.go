@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
+	"github.com/errandhq/errand/ops/internal/words"
 )
 
 // golden is what the migrations make, an object a line: its kind, its name and its definition.
@@ -78,7 +79,7 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	for _, o := range list {
 		there[o.String()] = append(there[o.String()], o)
 	}
-	worst := finding{value: "the schema is as the migrations make it"}
+	var worst finding
 	known := make(map[string]bool)
 	for _, w := range wanted {
 		known[w.String()] = true
@@ -87,11 +88,42 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 		}
 	}
 	for _, o := range list {
-		if isCostly := o.kind == "index" || o.kind == "column"; worst.level == "" && isCostly && !known[o.String()] {
-			worst = finding{ops.Warn, fmt.Sprintf("the %s is not errand's", o), "an index that errand does not need slows every call down: drop it, unless you need it"}
+		if f := foreign(o, d.Server.Tables.Schema); worst.level == "" && !known[o.String()] {
+			worst = f
 		}
 	}
+	if worst.level == "" {
+		worst.value = "the schema is as the migrations make it"
+	}
 	return worst, nil
+}
+
+// foreign returns the finding for an object that the migrations do not make; none for one that does
+// no harm, such as a function.
+func foreign(o object, schema string) finding {
+	const refuses = "it may refuse a job that is enqueued, or the outcome of one, which then never settles: "
+	on, name, _ := strings.Cut(o.name, ".")
+	of := words.Identifier(schema) + "." + on
+	f := finding{ops.Warn, fmt.Sprintf("the %s is not errand's: %.200s", o, o.definition), ""}
+	switch {
+	case o.kind == "constraint":
+		f.advice = refuses + "ALTER TABLE " + of + " DROP CONSTRAINT " + words.Identifier(name) + ", unless you need it"
+	case o.kind == "index" && strings.HasPrefix(o.definition, "CREATE UNIQUE "):
+		f.advice = refuses + "drop it, unless you need it"
+	case o.kind == "rule":
+		f.advice = "it may change what a statement does: DROP RULE " + words.Identifier(name) + " ON " + of + ", unless you need it"
+	case o.kind == "reference":
+		f.advice = "it may refuse that jobs are deleted or pruned: drop that foreign key of your table, unless you need it"
+	case o.kind == "column" && strings.HasSuffix(o.definition, " NOT NULL"):
+		f.advice = "it has no default, so it refuses each job that is enqueued: ALTER TABLE " + of + " DROP COLUMN " + words.Identifier(name)
+	case o.kind == "column":
+		f.advice = "errand does not need it: drop it, unless you need it"
+	case o.kind == "index":
+		f.advice = "an index that errand does not need slows every call down: drop it, unless you need it"
+	default:
+		return finding{}
+	}
+	return f
 }
 
 // compare compares an object with what there is of its name. print is the command that prints the

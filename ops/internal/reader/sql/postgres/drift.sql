@@ -1,5 +1,5 @@
--- What is in the schema: indexes, columns, constraints, functions, triggers, types and options of tables. Of an index
--- and a trigger also whether it is in use.
+-- What is in the schema: indexes, columns, constraints, functions, triggers, rules, types and options of tables, and
+-- foreign keys of other schemas' tables that reference its tables. Of an index and a trigger also whether it is in use.
 SELECT
     'index' AS kind, c.relname::text AS name, pg_get_indexdef(i.indexrelid) AS definition,
     i.indisvalid AND i.indisready
@@ -15,7 +15,15 @@ WHERE c.relnamespace = 'errand'::regnamespace AND c.relkind = 'r' AND a.attnum >
 UNION ALL
 SELECT 'constraint', c.relname || '.' || o.conname, pg_get_constraintdef(o.oid), o.convalidated
 FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid
-WHERE o.connamespace = 'errand'::regnamespace AND o.contype <> 'n'
+WHERE o.connamespace = 'errand'::regnamespace AND o.contype NOT IN ('n', 't')
+UNION ALL
+SELECT 'reference', o.conrelid::regclass || '.' || o.conname, pg_get_constraintdef(o.oid), o.convalidated
+FROM pg_constraint o JOIN pg_class c ON c.oid = o.confrelid
+WHERE c.relnamespace = 'errand'::regnamespace AND o.connamespace <> c.relnamespace AND o.contype = 'f'
+UNION ALL
+SELECT 'rule', c.relname || '.' || r.rulename, pg_get_ruledef(r.oid), r.ev_enabled <> 'D'
+FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
+WHERE c.relnamespace = 'errand'::regnamespace AND c.relkind = 'r'
 UNION ALL
 SELECT 'function', p.proname::text, p.prosrc, true FROM pg_proc p WHERE p.pronamespace = 'errand'::regnamespace
 UNION ALL
