@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/errandhq/errand/internal/wire"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -19,7 +18,7 @@ func (q *request) cancel() (any, error) {
 	if err := q.read(&in); err != nil {
 		return nil, err
 	}
-	if err := in.Which().Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
+	if err := in.Which().Check(driver.Cancellable()...); err != nil {
 		return nil, err
 	}
 	if in.Queue == "" && !q.access.mayUseAll() {

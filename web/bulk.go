@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Acting on many jobs.
@@ -52,7 +53,7 @@ type bulkAction struct {
 var bulkActions = []bulkAction{
 	{
 		name: "redrive", title: "Retry all", button: "Retry",
-		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
+		statuses: driver.Redrivable(),
 		isThere:  func(s source) bool { return s.editor != nil },
 		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {
 			return s.editor.Redrive(ctx, db, which)
@@ -60,7 +61,7 @@ var bulkActions = []bulkAction{
 	},
 	{
 		name: "cancel", title: "Cancel all", button: "Cancel",
-		statuses: []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning},
+		statuses: driver.Cancellable(),
 		isThere:  func(s source) bool { return s.canceller != nil },
 		do: func(ctx context.Context, s source, db queue.DB, which queue.Selection) (int, error) {
 			return s.canceller.Cancel(ctx, db, which)

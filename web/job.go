@@ -14,6 +14,7 @@ import (
 
 	"github.com/errandhq/errand/ops/explain"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // maxShown is how many bytes of a payload a page shows. The rest is a download.
@@ -206,7 +207,7 @@ func (q *request) id() (int64, error) {
 }
 
 func canRedrive(s queue.Status) bool {
-	return s == queue.StatusDead || s == queue.StatusCancelled || s == queue.StatusHeld
+	return slices.Contains(driver.Redrivable(), s)
 }
 
 func canCancel(r *queue.Record) bool {

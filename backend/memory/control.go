@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // chosen returns the rows that which chooses, as tx sees them, in the order of their IDs. If
@@ -30,7 +31,7 @@ func (q *Queue) chosen(tx *memTx, which queue.Selection, statuses ...queue.Statu
 
 // Cancel implements [driver.Canceller]. It changes all jobs at once.
 func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
+	if err := which.Check(driver.Cancellable()...); err != nil {
 		return 0, failed("cancel", err)
 	}
 	tx, err := txOf(db)
@@ -38,7 +39,7 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 		return 0, failed("cancel", err)
 	}
 	err = q.do(ctx, "cancel", tx, func() *memTx {
-		rows, busy := q.chosen(tx, which, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
+		rows, busy := q.chosen(tx, which, driver.Cancellable()...)
 		if busy != nil {
 			return busy
 		}
@@ -64,7 +65,7 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 // Redrive implements [driver.Editor]. It changes all jobs at once. Of jobs with the same key it
 // redrives the oldest.
 func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
+	if err := which.Check(driver.Redrivable()...); err != nil {
 		return 0, failed("redrive", err)
 	}
 	at := now()
@@ -79,7 +80,7 @@ func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Selection)
 
 // Edit implements [driver.Editor]. It changes all jobs at once.
 func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (n int, err error) {
-	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
+	statuses := driver.Editable()
 	if err := cmp.Or(which.Check(statuses...), c.Check(q.opts.MaxPayload)); err != nil {
 		return 0, failed("edit", err)
 	}
@@ -91,7 +92,7 @@ func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Selection, c 
 
 // Delete implements [driver.Editor]. It deletes all jobs at once.
 func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(deletable...); err != nil {
+	if err := which.Check(driver.Deletable()...); err != nil {
 		return 0, failed("delete", err)
 	}
 	tx, err := txOf(db)
@@ -99,7 +100,7 @@ func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) 
 		return 0, failed("delete", err)
 	}
 	err = q.do(ctx, "delete", tx, func() *memTx {
-		rows, busy := q.chosen(tx, which, deletable...)
+		rows, busy := q.chosen(tx, which, driver.Deletable()...)
 		if busy != nil {
 			return busy
 		}
@@ -115,11 +116,6 @@ func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) 
 		return nil
 	})
 	return n, err
-}
-
-// deletable are the statuses of jobs that do not run.
-var deletable = []queue.Status{
-	queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
 }
 
 // edited returns the job after the change.

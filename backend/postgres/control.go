@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // choosePage is how many ids sql/choose.sql lists at once.
@@ -172,7 +173,7 @@ func statusArray(statuses []queue.Status) string {
 
 // Cancel implements [driver.Canceller] with sql/choose.sql and sql/cancel.sql.
 func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
+	statuses := driver.Cancellable()
 	if err := which.Check(statuses...); err != nil {
 		return 0, fmt.Errorf("postgres: cancel: %w", err)
 	}
@@ -181,7 +182,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection
 
 // Redrive implements [driver.Editor] with sql/choose.sql and sql/redrive.sql.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
+	if err := which.Check(driver.Redrivable()...); err != nil {
 		return 0, fmt.Errorf("postgres: redrive: %w", err)
 	}
 	return b.change(ctx, "redrive", db, which, which.Of(queue.StatusDead), b.sql.redrive)
@@ -189,7 +190,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selectio
 
 // Edit implements [driver.Editor] with sql/choose.sql and sql/edit.sql.
 func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (n int, err error) {
-	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
+	statuses := driver.Editable()
 	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
 		return 0, fmt.Errorf("postgres: edit: %w", err)
 	}
@@ -207,9 +208,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, 
 
 // Delete implements [driver.Editor] with sql/choose.sql, sql/choose_ended.sql and sql/delete.sql.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	statuses := []queue.Status{
-		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
-	}
+	statuses := driver.Deletable()
 	if err := which.Check(statuses...); err != nil {
 		return 0, fmt.Errorf("postgres: delete: %w", err)
 	}

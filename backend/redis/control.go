@@ -11,26 +11,23 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Cancel implements [driver.Canceller]. It tells the workers of jobs that run. db must be nil.
 func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	return b.act(ctx, db, action{name: "cancel", which: which}, queue.StatusPending, queue.StatusHeld, queue.StatusRunning)
+	return b.act(ctx, db, action{name: "cancel", which: which}, driver.Cancellable()...)
 }
 
 // Redrive implements [driver.Editor]. db must be nil.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
-		return 0, failed("redrive", err)
-	}
 	which.Status = cmp.Or(which.Status, queue.StatusDead)
-	return b.act(ctx, db, action{name: "redrive", which: which}, queue.StatusDead, queue.StatusCancelled, queue.StatusHeld)
+	return b.act(ctx, db, action{name: "redrive", which: which}, driver.Redrivable()...)
 }
 
 // Delete implements [driver.Editor]. db must be nil.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	return b.act(ctx, db, action{name: "delete", which: which},
-		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled)
+	return b.act(ctx, db, action{name: "delete", which: which}, driver.Deletable()...)
 }
 
 // act does an action of lua/control.lua to the chosen jobs of these statuses, some hundred a call.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // Edit implements [driver.Editor]. A job's ID says in which partition it is, so a job can move only
@@ -15,7 +16,7 @@ import (
 // JobChange.Queue without Selection.Queue or Selection.IDs, except if the namespace has one
 // partition. db must be nil.
 func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, change queue.JobChange) (n int, err error) {
-	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
+	statuses := driver.Editable()
 	if err := cmp.Or(which.Check(statuses...), change.Check(b.opts.MaxPayload), refuse(db), ctx.Err()); err != nil {
 		return 0, failed("edit", err)
 	}

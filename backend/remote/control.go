@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 // Cancel implements [driver.Canceller]. If an answer is lost, it asks the next gateway, and does
 // not count the jobs that the first one has cancelled.
 func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
+	if err := which.Check(driver.Cancellable()...); err != nil {
 		return 0, err
 	}
 	if err := refuseHandle(db); err != nil {

@@ -78,7 +78,7 @@ func change[T any](q *Queue, db queue.DB, which queue.Selection, f func(can T, w
 
 // Cancel implements [driver.Canceller].
 func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(queue.StatusPending, queue.StatusHeld, queue.StatusRunning); err != nil {
+	if err := which.Check(driver.Cancellable()...); err != nil {
 		return 0, err
 	}
 	return change(q, db, which, func(c driver.Canceller, own queue.Selection) (int, error) { return c.Cancel(ctx, db, own) })
@@ -86,7 +86,7 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 
 // Redrive implements [driver.Editor].
 func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
+	if err := which.Check(driver.Redrivable()...); err != nil {
 		return 0, err
 	}
 	return change(q, db, which, func(c driver.Editor, own queue.Selection) (int, error) { return c.Redrive(ctx, db, own) })
@@ -94,7 +94,7 @@ func (q *Queue) Redrive(ctx context.Context, db queue.DB, which queue.Selection)
 
 // Delete implements [driver.Editor].
 func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	err = which.Check(queue.StatusPending, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusHeld, queue.StatusCancelled)
+	err = which.Check(driver.Deletable()...)
 	if err != nil {
 		return 0, err
 	}
@@ -104,7 +104,7 @@ func (q *Queue) Delete(ctx context.Context, db queue.DB, which queue.Selection) 
 // Edit implements [driver.Editor]. It moves jobs to queues of their own backend only: a change of
 // the queue that chooses jobs without IDs concerns the backend of the new queue.
 func (q *Queue) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (n int, err error) {
-	if err := cmp.Or(which.Check(queue.StatusPending, queue.StatusHeld), c.Check(q.options.MaxPayload)); err != nil {
+	if err := cmp.Or(which.Check(driver.Editable()...), c.Check(q.options.MaxPayload)); err != nil {
 		return 0, err
 	}
 	if c.Queue == "" {

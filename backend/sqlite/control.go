@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/internal/badrows"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // change changes chosen jobs. apply changes up to a thousand jobs, those of them that are still
@@ -144,7 +145,7 @@ func (b *Backend) choose(ctx context.Context, db queue.DB, c change) ([]int64, e
 
 // Cancel implements [driver.Canceller] with sql/choose.sql and sql/cancel.sql.
 func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
+	statuses := driver.Cancellable()
 	if err := which.Check(statuses...); err != nil {
 		return 0, fmt.Errorf("sqlite: cancel: %w", err)
 	}
@@ -181,7 +182,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection
 
 // Redrive implements [driver.Editor] with sql/choose.sql and sql/redrive.sql.
 func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	if err := which.Check(queue.StatusDead, queue.StatusCancelled, queue.StatusHeld); err != nil {
+	if err := which.Check(driver.Redrivable()...); err != nil {
 		return 0, fmt.Errorf("sqlite: redrive: %w", err)
 	}
 	return b.changeWaiting(ctx, db, change{operation: "redrive", which: which, statuses: which.Of(queue.StatusDead)}, b.sql.redrive)
@@ -189,7 +190,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selectio
 
 // Edit implements [driver.Editor] with sql/choose.sql and sql/edit.sql.
 func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (n int, err error) {
-	statuses := []queue.Status{queue.StatusPending, queue.StatusHeld}
+	statuses := driver.Editable()
 	if err := cmp.Or(which.Check(statuses...), c.Check(b.options.MaxPayload)); err != nil {
 		return 0, fmt.Errorf("sqlite: edit: %w", err)
 	}
@@ -210,9 +211,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, 
 // Delete implements [driver.Editor] with sql/choose.sql, sql/choose_ended.sql, sql/delete.sql and
 // sql/remove_results.sql.
 func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error) {
-	statuses := []queue.Status{
-		queue.StatusPending, queue.StatusHeld, queue.StatusCompleted, queue.StatusFailed, queue.StatusDead, queue.StatusCancelled,
-	}
+	statuses := driver.Deletable()
 	if err := which.Check(statuses...); err != nil {
 		return 0, fmt.Errorf("sqlite: delete: %w", err)
 	}

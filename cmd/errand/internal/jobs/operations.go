@@ -22,7 +22,7 @@ type operation struct {
 }
 
 // live are the statuses of jobs that have not ended.
-var live = []queue.Status{queue.StatusPending, queue.StatusHeld, queue.StatusRunning}
+var live = driver.Cancellable()
 
 func (a app) redriveCommand() *cobra.Command {
 	return a.operationCommand(&cobra.Command{
@@ -36,7 +36,7 @@ it is if a live job has its key; the answer then names the live job.`,
   errand jobs redrive --kind email.welcome --queue emails`,
 	}, &operation{
 		name: "redrive", past: "redriven", usual: []queue.Status{queue.StatusDead}, needsKey: true,
-		statuses: []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld},
+		statuses: driver.Redrivable(),
 		change: func(ctx context.Context, d *dburl.Database, db queue.DB, which queue.Selection) (int, error) {
 			redriver, err := cli.Need[driver.Editor](d)
 			if err != nil {
