@@ -16,6 +16,8 @@ const (
 	serializationFailure = "40001"
 	deadlock             = "40P01"
 	uniqueViolation      = "23505"
+	noSuchStatement      = "26000"
+	duplicateStatement   = "42P05"
 	lockNotAvailable     = "55P03" // lock_timeout is over
 	queryCanceled        = "57014"
 	protocolViolation    = "08P01"
@@ -49,6 +51,17 @@ func isRefused(err error) bool {
 		return true
 	}
 	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
+}
+
+// lostStatement adds the cure to the error of a prepared statement that another session has, as
+// through a pooler in transaction mode that does not keep them.
+func lostStatement(err error) error {
+	code := sqlState(err)
+	if code == noSuchStatement || code == duplicateStatement ||
+		code == protocolViolation && strings.Contains(err.Error(), "prepared statement") {
+		return fmt.Errorf("%w: a pooler in transaction mode swaps the sessions: for pgx, add default_query_exec_mode=exec to the URL (docs/poolers.md)", err)
+	}
+	return err
 }
 
 // isUnsent reports whether the driver knows that nothing has reached the server, as pgx may.

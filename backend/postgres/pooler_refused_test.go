@@ -2,7 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,42 @@ import (
 	"github.com/errandhq/errand/internal/pgbouncer"
 	"github.com/errandhq/errand/queue"
 )
+
+// TestPoolerLosesStatements: through a PgBouncer that keeps no prepared statements, the errors of
+// calls name the cure.
+func TestPoolerLosesStatements(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgbouncer.StartSize(t, postgrestest.DSN(t), "transaction", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.RawQuery = "sslmode=disable" // pgx's default mode
+	open := func() *postgres.Backend {
+		db, err := sql.Open("pgx", u.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return backend(t, db, postgres.Options{})
+	}
+	first, second := open(), open()
+	for name, call := range map[string]func(*postgres.Backend) error{
+		"enqueue": func(q *postgres.Backend) error { return q.Enqueue(t.Context(), nil, jobs(1)...) },
+		"claim": func(q *postgres.Backend) error {
+			_, err := q.Claim(t.Context(), request(1))
+			return err
+		},
+		"count": func(q *postgres.Backend) error { _, err := q.Counts(t.Context()); return err },
+	} {
+		if err := call(first); err != nil { // prepares
+			t.Errorf("%s: %v", name, err)
+		}
+		err := call(second)
+		if err == nil || !strings.Contains(err.Error(), "42P05") || !strings.Contains(err.Error(), "default_query_exec_mode=exec") {
+			t.Errorf("%s: error %v, want one with the cure", name, err)
+		}
+	}
+}
 
 // TestPoolerRefuses: a PgBouncer that can no longer log in to its server refuses an Enqueue. It has
 // sent nothing on, so the error does not say that jobs may have been written.

@@ -20,10 +20,16 @@ import (
 type Error struct {
 	Problem string // why
 	Advice  string // what to do about it
+	Answers bool   // the database answers, but not every call: a pooler swaps the sessions
 	Err     error
 }
 
-func (e *Error) Error() string { return "the database cannot be reached: " + e.Problem }
+func (e *Error) Error() string {
+	if e.Answers {
+		return e.Problem
+	}
+	return "the database cannot be reached: " + e.Problem
+}
 
 // Unwrap returns the driver's error.
 func (e *Error) Unwrap() error { return e.Err }
@@ -66,6 +72,13 @@ func Check(err error) *Error {
 	return nil
 }
 
+// isLostStatement reports whether an error means that the prepared statements of a session are not
+// those that its driver has prepared.
+func isLostStatement(code string, err error) bool {
+	return code == duplicateStatement || code == noSuchStatement ||
+		code == protocolViolation && strings.Contains(err.Error(), "prepared statement")
+}
+
 // refused says what a code means with which a server refuses or ends a session. It reports whether
 // the code is one of these.
 func (e *Error) refused(code string) bool {
@@ -82,9 +95,10 @@ func (e *Error) refused(code string) bool {
 		case strings.Contains(text, "too many connections for role"):
 			e.Problem, e.Advice = "the role has no connection left, by its own limit", "lower the pools of the programs, or ALTER ROLE … CONNECTION LIMIT"
 		}
-	case code == duplicateStatement, code == noSuchStatement: // the driver's, of another session
+	case isLostStatement(code, e.Err): // the driver's, of another session
+		e.Answers = true
 		e.Problem = fmt.Sprintf("a pooler in transaction mode swaps the sessions, and keeps no prepared statements: %v", e.Err)
-		e.Advice = "for pgx, add default_query_exec_mode=exec to the URL (docs/operations.md#pgbouncer)"
+		e.Advice = "for pgx, add default_query_exec_mode=exec to the URL (docs/poolers.md)"
 	case code == cannotConnectNow:
 		e.Problem, e.Advice = "the server is starting or stopping", "ask again in a few seconds"
 	case code == protocolViolation: // so a pooler says anything

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
 	"github.com/errandhq/errand/ops/internal/words"
@@ -181,12 +182,17 @@ func pooler(ctx context.Context, d *doctor) (finding, error) {
 	seen := make(map[int]*sql.Conn)
 	for _, conn := range []*sql.Conn{a, b, a, a, b, b, a, b, a, a, b, b} {
 		pid, err := readTxPid(ctx, d.Server, conn)
-		if err != nil {
-			return finding{}, err
-		}
-		if other, ok := seen[pid]; ok && other != conn {
+		lost := reach.Check(err)
+		other, isSeen := seen[pid]
+		switch {
+		case lost != nil && lost.Answers: // by a pooler that keeps no prepared statements
 			d.pooled = true
-			return finding{ops.Warn, "a pooler in transaction mode is between this program and the server", pooledAdvice(a)}, nil
+			return finding{ops.Warn, lost.Error(), lost.Advice + "; " + pooledAdvice(a, d.options.Tool)}, nil
+		case err != nil:
+			return finding{}, err
+		case isSeen && other != conn:
+			d.pooled = true
+			return finding{ops.Warn, "a pooler in transaction mode is between this program and the server", pooledAdvice(a, d.options.Tool)}, nil
 		}
 		seen[pid] = conn
 	}
@@ -195,8 +201,12 @@ func pooler(ctx context.Context, d *doctor) (finding, error) {
 
 // pooledAdvice says what does not work through a pooler in transaction mode. Outside transactions
 // lib/pq sends a statement and its arguments apart, and its connection does not say how it is set.
-func pooledAdvice(conn *sql.Conn) string {
+// A tool does not know which driver the workers have.
+func pooledAdvice(conn *sql.Conn, isTool bool) string {
 	advice := "workers cannot listen through it: leave Options.Listen nil, or give them the URL of the server (docs/operations.md)"
+	if isTool {
+		return advice + ". Programs with lib/pq need binary_parameters=yes in the URL: without it their own statements outside transactions may run with the arguments of others"
+	}
 	_ = conn.Raw(func(driverConn any) error {
 		if t := reflect.TypeOf(driverConn); t != nil && t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "github.com/lib/pq" {
 			advice += ". Unless lib/pq's URL has binary_parameters=yes, your own statements outside transactions may run with the arguments of others"

@@ -32,7 +32,10 @@ func (d *doctor) failed(ctx context.Context, err error) finding {
 		return finding{ops.Skipped, fmt.Sprintf("no answer within %v", reader.CheckTimeout),
 			"the server is busy, or this program's pool has no free connection: run it again" + d.orByHand()}
 	}
-	if u := reach.Check(err); u != nil {
+	switch u := reach.Check(err); {
+	case u != nil && u.Answers:
+		return finding{ops.Warn, u.Error(), u.Advice}
+	case u != nil:
 		return finding{ops.Fail, u.Error(), u.Advice}
 	}
 	return finding{ops.Warn, "the check has failed: " + err.Error(), "mend what the error names" + d.orByHand()}

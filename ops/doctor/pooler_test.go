@@ -17,6 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/doctor"
 	"github.com/errandhq/errand/ops/internal/opstest"
 )
@@ -51,6 +52,45 @@ func TestPooler(t *testing.T) {
 				t.Errorf("of a tool: listen is %+v", got)
 			}
 		})
+	}
+}
+
+// TestPoolerOfStatements: through a PgBouncer that keeps no prepared statements, the check pooler
+// finds it also where pgx's statement exists already, and does not say that the database cannot be
+// reached; a tool's listen is skipped, and the advice is for lib/pq, too.
+func TestPoolerOfStatements(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgbouncer.StartSize(t, postgrestest.DSN(t), "transaction", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.RawQuery = "sslmode=disable" // pgx's default mode
+	open := func() *sql.DB {
+		db, err := sql.Open("pgx", u.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return db
+	}
+	// Both of the pooler's connections have the statement of the check.
+	others := open()
+	first, second := opstest.Begin(t, others), opstest.Begin(t, others)
+	for _, tx := range []*sql.Tx{first, second} {
+		var pid int
+		if err := tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = first.Rollback(), second.Rollback()
+	found := opstest.Examine(t, opstest.Backend(t, open(), postgres.Options{Listen: pgxlisten.Listen}), doctor.Options{Tool: true})
+	pooler := found["pooler"]
+	if pooler.Level != ops.Warn || strings.Contains(pooler.Value, "cannot be reached") ||
+		!strings.Contains(pooler.Advice, "default_query_exec_mode=exec") || !strings.Contains(pooler.Advice, "binary_parameters=yes") {
+		t.Errorf("pooler is %+v", pooler)
+	}
+	if got, ok := found["listen"]; ok {
+		t.Errorf("listen is %+v", got)
 	}
 }
 
