@@ -23,12 +23,12 @@ func (b *Backend) run(ctx context.Context, operation string, db queue.DB, f func
 	switch {
 	case err != nil:
 	case pool != nil:
-		err = withRetry(ctx, func() error {
+		for try, again := 1, true; again; try++ {
 			b.health.dropDeadConns(ctx, b.db)
-			err := b.onOneConn(ctx, pool, f)
+			err = b.onOneConn(ctx, pool, f)
 			b.health.note(err)
-			return err
-		})
+			again, err = awaitRetry(ctx, try, err)
+		}
 	default:
 		err = ctx.Err()
 		if conn, isConn := db.(rawConn); err == nil && isConn {
@@ -58,19 +58,26 @@ func (b *Backend) poolOf(db queue.DB) (handle.Connector, error) {
 const retryLimit = 20
 
 // withRetry runs f until it succeeds, or fails in a way that a retry does not mend.
-func withRetry(ctx context.Context, f func() error) error {
-	for try := 1; ; try++ {
-		err := f()
-		if try == retryLimit || ctx.Err() != nil || !shouldRetry(err) {
-			return err
-		}
-		if isUnsent(err) {
-			continue // the next connection of the pool may work
-		}
-		if ended := pause(ctx, time.Duration(rand.Int64N(int64(time.Millisecond)<<min(try, 6)))); ended != nil {
-			return errors.Join(ended, err)
-		}
+func withRetry(ctx context.Context, f func() error) (err error) {
+	for try, again := 1, true; again; try++ {
+		again, err = awaitRetry(ctx, try, f())
 	}
+	return err
+}
+
+// awaitRetry reports whether to run a statement again whose run number try has ended with err, and
+// waits until then. It returns the error to return otherwise.
+func awaitRetry(ctx context.Context, try int, err error) (again bool, _ error) {
+	switch {
+	case try == retryLimit || ctx.Err() != nil || !shouldRetry(err):
+		return false, err
+	case isUnsent(err): // the next connection of the pool may work
+		return true, err
+	}
+	if ended := pause(ctx, time.Duration(rand.Int64N(int64(time.Millisecond)<<min(try, 6)))); ended != nil {
+		return false, errors.Join(ended, err)
+	}
+	return true, err
 }
 
 // shouldRetry reports whether another run may succeed after err, and cannot write a job twice. A
