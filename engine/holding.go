@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -249,21 +248,29 @@ func (held *holding) setAside(batch []*heldJob) {
 	}
 }
 
-// end ends the worker's hold on jobs that are settled or lost, and appends how they ended to runs.
-// isDrained is true if some were limited or ordered, and no job is left to run: others can be
-// claimed now.
-func (held *holding) end(batch []*heldJob, lost []*queue.Job, runs []endedRun) (all []endedRun, isDrained bool) {
+// applyCancels makes Cancel of the outcome of each settled job that would run again although Extend
+// has asked to cancel it: that is what the backend has recorded. From then on until end, only the
+// caller uses the outcomes of the batch.
+func (held *holding) applyCancels(batch []*heldJob) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	for _, h := range batch {
-		runs = append(runs, endedRun{
-			outcome: h.outcome, took: h.took, waited: h.waited, isRetried: h.retried, isAsked: h.isAsked,
-			isLost: len(lost) > 0 && slices.Contains(lost, h.job),
-		})
+		if a := h.outcome.Action; h.isAsked && (a == queue.Retry || a == queue.Release) {
+			h.outcome.Action = queue.Cancel
+		}
+	}
+}
+
+// end ends the worker's hold on jobs that are settled or lost. It reports whether some were limited
+// or ordered and no job is left to run: others can be claimed now.
+func (held *holding) end(batch []*heldJob) (isDrained bool) {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	for _, h := range batch {
 		isDrained = isDrained || h.job.Limited || h.job.Ordered
 		held.jobs.settled(h)
 	}
-	return runs, isDrained && held.jobs.unfinished() == 0
+	return isDrained && held.jobs.unfinished() == 0
 }
 
 // load returns how many handlers run, and how many jobs wait for a slot.

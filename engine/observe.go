@@ -2,6 +2,7 @@ package engine
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -26,20 +27,15 @@ func eventOf(o queue.Outcome, took time.Duration) queue.Event {
 	return e
 }
 
-// eventsOf returns the events of runs that Settle has recorded, or has reported lost.
-func eventsOf(runs []endedRun) []queue.Event {
-	events := make([]queue.Event, 0, len(runs))
-	for i := range runs {
-		run := &runs[i]
-		if run.isLost {
-			events = append(events, queue.Event{Type: queue.EventLost, Job: run.outcome.Job, Err: queue.ErrLost, Took: run.took})
+// eventsOf returns the events of a batch that Settle has recorded, except for the lost jobs.
+func eventsOf(batch []*heldJob, lost []*queue.Job) []queue.Event {
+	events := make([]queue.Event, 0, len(batch))
+	for _, h := range batch {
+		if slices.Contains(lost, h.job) {
+			events = append(events, queue.Event{Type: queue.EventLost, Job: h.job, Err: queue.ErrLost, Took: h.took})
 			continue
 		}
-		e := eventOf(run.outcome, run.took)
-		if run.isAsked && (e.Type == queue.EventRetried || e.Type == queue.EventReleased) {
-			e.Type, e.Delay = queue.EventCancelled, 0 // the backend cancels what it is asked to cancel
-		}
-		events = append(events, e)
+		events = append(events, eventOf(h.outcome, h.took))
 	}
 	return events
 }

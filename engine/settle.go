@@ -56,7 +56,6 @@ func (s *settling) settleLoop(ctx context.Context) {
 	// The memory of the last batch's outcomes serves the next batch. After a failed call it does not:
 	// a backend that ignores the end of its context might still read it.
 	var outcomes []queue.Outcome
-	var runs []endedRun // memory as well
 	var named time.Time // when a job was last logged whose outcome is alone
 	for {
 		batch := s.held.take(size, retries)
@@ -91,7 +90,7 @@ func (s *settling) settleLoop(ctx context.Context) {
 			} else {
 				size = min(2*size, maxSettle)
 			}
-			runs = s.endHolds(batch, lost, runs)
+			s.endHolds(batch, lost)
 			continue
 		}
 		if len(batch) == 1 && time.Since(log.since) >= aloneAfter && time.Since(named) >= aloneAgain {
@@ -157,7 +156,7 @@ func (s *settling) settleAlone(ctx context.Context, batch []*heldJob, refusal er
 		job := batch[0].job // endHolds clears the jobs
 		lost, err := s.settleAside(ctx, batch)
 		settled, locked := splitLocked(batch, err)
-		s.endHolds(settled, lost, nil)
+		s.endHolds(settled, lost)
 		if err == nil {
 			s.failures.write(slog.LevelInfo, "errand: outcome recorded after retries", job, refusal)
 			return
@@ -212,45 +211,34 @@ func outcomesOf(batch []*heldJob, memory []queue.Outcome) []queue.Outcome {
 // shouldSetAside reports whether a batch is a single outcome that was refused before.
 func shouldSetAside(batch []*heldJob) bool { return len(batch) == 1 && batch[0].retried }
 
-// endedRun is how a run ended that Settle has recorded, or has reported lost.
-type endedRun struct {
-	outcome      queue.Outcome
-	took, waited time.Duration
-	isLost       bool
-	isRetried    bool // an earlier Settle with the outcome has failed
-	isAsked      bool // Extend has asked to cancel the job
-}
-
 // endHolds ends the worker's hold on jobs that are settled or lost, counts and logs how they ended,
 // and notes when the retried and released jobs are due. A limited queue has room for another job
-// now. It returns memory, or more of it, for the next batch.
-func (s *settling) endHolds(batch []*heldJob, lost []*queue.Job, memory []endedRun) []endedRun {
-	runs, isDrained := s.held.end(batch, lost, memory[:0])
-	s.reporting.countEnded(runs)
+// now.
+func (s *settling) endHolds(batch []*heldJob, lost []*queue.Job) {
+	s.held.applyCancels(batch)
+	s.reporting.countEnded(batch, lost)
+	var events []queue.Event
+	if s.Observe != nil {
+		events = eventsOf(batch, lost)
+	}
 	now := time.Now()
-	for i := range runs {
-		run := &runs[i]
-		job := run.outcome.Job
-		if run.isLost {
+	for _, h := range batch {
+		if len(lost) > 0 && slices.Contains(lost, h.job) {
 			// After a failed Settle the job is as likely to be lost because that Settle had
 			// recorded it.
 			s.Logger.Warn("errand: outcome not recorded, the worker no longer holds the job",
-				append(jobAttrs(job), "retried", run.isRetried)...)
+				append(jobAttrs(h.job), "retried", h.retried)...)
 		}
-		if a := run.outcome.Action; a == queue.Retry || a == queue.Release {
-			s.wakeups.noteDue(now.Add(max(run.outcome.Delay, 0)))
+		if o := h.outcome; o.Action == queue.Retry || o.Action == queue.Release {
+			s.wakeups.noteDue(now.Add(max(o.Delay, 0)))
 		}
-		if job.Limited || job.Ordered {
+		if h.job.Limited || h.job.Ordered {
 			s.wakeups.noteDue(now)
 		}
 	}
-	if isDrained {
+	if isDrained := s.held.end(batch); isDrained {
 		signal(s.held.drained)
 	}
 	signal(s.held.room)
-	if s.Observe != nil {
-		s.observe(eventsOf(runs)...)
-	}
-	clear(runs)
-	return runs
+	s.observe(events...)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/internal/check"
@@ -122,15 +123,6 @@ func dueAt(job *queue.Job) time.Time {
 	return job.CreatedAt
 }
 
-// recorded returns what Settle has recorded for a job that is not lost: a job that is asked to be
-// cancelled is, if it would run again.
-func (r *endedRun) recorded() queue.OutcomeAction {
-	if a := r.outcome.Action; !r.isAsked || a != queue.Retry && a != queue.Release {
-		return a
-	}
-	return queue.Cancel
-}
-
 // hasTallies reports whether anything was counted since the last report.
 func (r *reporting) hasTallies() bool {
 	r.mu.Lock()
@@ -157,14 +149,14 @@ func (r *reporting) countRun(job *queue.Job, action queue.OutcomeAction, ran, wa
 	r.tallies.addRun(r.minuteNow(), job, action, ran, waited)
 }
 
-// countEnded counts the runs that Settle has recorded.
-func (r *reporting) countEnded(runs []endedRun) {
+// countEnded counts the runs of a batch that Settle has recorded, except for the lost jobs.
+func (r *reporting) countEnded(batch []*heldJob, lost []*queue.Job) {
 	minute := r.minuteNow()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range runs {
-		if run := &runs[i]; !run.isLost {
-			r.tallies.addRun(minute, run.outcome.Job, run.recorded(), run.took, run.waited)
+	for _, h := range batch {
+		if len(lost) == 0 || !slices.Contains(lost, h.job) {
+			r.tallies.addRun(minute, h.job, h.outcome.Action, h.took, h.waited)
 		}
 	}
 }
