@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -48,7 +49,7 @@ func Await(ctx context.Context, q queue.Enqueuer, id int64) (queue.Result, error
 		case r.Status == queue.StatusHeld:
 			return r, fmt.Errorf("%w: %d", ErrHeld, id)
 		}
-		if !sleep(ctx, pause) {
+		if !upkeep.Sleep(ctx, pause) {
 			return r, context.Cause(ctx)
 		}
 	}

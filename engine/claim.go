@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -117,9 +118,9 @@ func (c *claims) claimLoop(ctx, claims context.Context) {
 			c.Logger.Warn("errand: claim given up at shutdown; its jobs run again when their leases have expired", "error", err)
 			return
 		}
-		if pause := log.report(err); err != nil {
+		if pause := log.Report(err); err != nil {
 			c.outage.begin()
-			sleep(ctx, pause)
+			upkeep.Sleep(ctx, pause)
 			continue
 		}
 		wasFirst := isFirst

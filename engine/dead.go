@@ -28,7 +28,7 @@ func isLastAttempt(job *queue.Job) bool { return job.Attempt >= job.MaxAttempts 
 
 // announceReclaimed makes announceLoop call OnDead for each of the reclaimed jobs that is dead. It
 // does not wait.
-func (u *upkeep) announceReclaimed(jobs []*queue.Job) {
+func (u *upkeeping) announceReclaimed(jobs []*queue.Job) {
 	if u.OnDead == nil {
 		return
 	}
@@ -49,7 +49,7 @@ func (u *upkeep) announceReclaimed(jobs []*queue.Job) {
 }
 
 // noteAnnouncing changes the number of reclaimed jobs whose OnDead is to be called, or runs.
-func (u *upkeep) noteAnnouncing(change int) {
+func (u *upkeeping) noteAnnouncing(change int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.announcing += change
@@ -57,7 +57,7 @@ func (u *upkeep) noteAnnouncing(change int) {
 }
 
 // stillAnnouncing returns how many calls of OnDead for reclaimed jobs have not returned.
-func (u *upkeep) stillAnnouncing() int {
+func (u *upkeeping) stillAnnouncing() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.announcing
@@ -65,7 +65,7 @@ func (u *upkeep) stillAnnouncing() int {
 
 // whenIdle returns a channel that is closed as soon as no OnDead for a reclaimed job runs or is to
 // be called, and no call that tells of dead jobs.
-func (u *upkeep) whenIdle() <-chan struct{} {
+func (u *upkeeping) whenIdle() <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	idle := make(chan struct{})
@@ -75,7 +75,7 @@ func (u *upkeep) whenIdle() <-chan struct{} {
 }
 
 // noteIdle closes the channel of whenIdle, once. The caller holds u.mu.
-func (u *upkeep) noteIdle() {
+func (u *upkeeping) noteIdle() {
 	if u.idle != nil && u.announcing == 0 {
 		close(u.idle)
 		u.idle = nil
@@ -85,7 +85,7 @@ func (u *upkeep) noteIdle() {
 // announceLoop calls OnDead for reclaimed jobs, until u.deaths is closed and the calls have
 // returned. No call begins once u.onDead has ended. Once patience has ended, announceLoop does not
 // wait for calls that still run.
-func (u *upkeep) announceLoop(patience context.Context) {
+func (u *upkeeping) announceLoop(patience context.Context) {
 	running := make(chan struct{}, maxOnDead)
 	missed := 0
 	for job := range u.deaths {
@@ -107,7 +107,7 @@ func (u *upkeep) announceLoop(patience context.Context) {
 
 // announceCrash calls OnDead for a reclaimed job. A call that ignores the end of its context is
 // logged once: ten of them keep all further calls waiting.
-func (u *upkeep) announceCrash(job *queue.Job) {
+func (u *upkeeping) announceCrash(job *queue.Job) {
 	s := currentSlot()
 	ctx, cancel := context.WithTimeout(u.onDead, onDeadTimeout)
 	defer cancel()
@@ -148,7 +148,7 @@ func (s *shared) callOnDead(ctx context.Context, job *queue.Job, err error) {
 }
 
 // logMissed logs for how many reclaimed jobs OnDead has not been called.
-func (u *upkeep) logMissed(jobs int) {
+func (u *upkeeping) logMissed(jobs int) {
 	if jobs > 0 {
 		u.Logger.Error("errand: OnDead not called for reclaimed jobs that are dead, because calls take long or the worker stops",
 			"omitted", jobs)

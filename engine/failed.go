@@ -8,12 +8,6 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// isPartial reports whether err concerns only some of the jobs of a call, because of their backend.
-func isPartial(err error) bool {
-	_, ok := errors.AsType[*driver.PartialError](err)
-	return ok
-}
-
 // unsettledJobs returns the jobs whose outcomes are not recorded although those of the other jobs
 // are, according to the error of Settle.
 func unsettledJobs(err error) []*queue.Job {

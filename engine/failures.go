@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -34,8 +34,6 @@ const (
 	maxSimilar      = 5
 	maxFailures     = 50
 	summaryInterval = 10 * time.Second
-	// maxShape is how many bytes of an error decide whether it is similar to another.
-	maxShape = 200
 )
 
 // failure is what similar failures have in common. The kind and the shape of the error are empty
@@ -59,7 +57,7 @@ func (l *failureLog) write(level slog.Level, msg string, job *queue.Job, err err
 	}
 	text := queue.ErrorText(err)
 	p, isPanic := errors.AsType[*queue.PanicError](err)
-	hasRecord, withStack := l.admit(level, failure{msg, job.Kind, shapeOf(text)}, text, isPanic)
+	hasRecord, withStack := l.admit(level, failure{msg, job.Kind, upkeep.ShapeOf(text)}, text, isPanic)
 	if !hasRecord {
 		return
 	}
@@ -127,15 +125,4 @@ func (l *failureLog) writeSummaries(now time.Time) {
 		}
 	}
 	l.similar = nil
-}
-
-// shapeOf returns the text of an error as far as it decides whether errors are similar: without
-// digits, because IDs, ports, addresses and durations differ each time.
-func shapeOf(text string) string {
-	return strings.Map(func(c rune) rune {
-		if '0' <= c && c <= '9' {
-			return -1
-		}
-		return c
-	}, text[:min(len(text), maxShape)])
 }

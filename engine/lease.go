@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -38,7 +39,7 @@ func (l *leases) extendLoop(ctx context.Context) {
 	log := l.watchCalls("extend")
 	heartbeat := l.heartbeat()
 	pause := heartbeat
-	for sleep(ctx, pause) {
+	for upkeep.Sleep(ctx, pause) {
 		pause = heartbeat
 		held := l.held.toExtend()
 		if len(held) == 0 {
@@ -50,7 +51,7 @@ func (l *leases) extendLoop(ctx context.Context) {
 			return
 		}
 		pause -= time.Since(begun)
-		if again := log.report(err); err != nil {
+		if again := log.Report(err); err != nil {
 			l.outage.begin()
 			pause = min(again, heartbeat/4)
 		}
@@ -63,7 +64,7 @@ func (l *leases) extendAll(ctx context.Context, held []*heldJob) (err error) {
 	for batch := range slices.Chunk(held, maxExtend) {
 		if failed := l.extend(ctx, batch); failed != nil {
 			err = failed
-			if !isPartial(failed) {
+			if !upkeep.IsPartial(failed) {
 				break
 			}
 		}
@@ -75,7 +76,7 @@ func (l *leases) extendAll(ctx context.Context, held []*heldJob) (err error) {
 // cancelled.
 func (l *leases) extend(ctx context.Context, batch []*heldJob) error {
 	lost, asked, leased, err := l.callExtend(ctx, l.held.jobsOf(batch))
-	if err != nil && !isPartial(err) {
+	if err != nil && !upkeep.IsPartial(err) {
 		return err
 	}
 	unstarted, cancelled := l.held.extended(withoutFailed(batch, err), lost, asked, leased)
@@ -131,7 +132,7 @@ func (l *leases) logLost(jobs []*queue.Job) {
 // guardLoop checks all held jobs at short intervals, until ctx ends. It also logs how many failures
 // had no record of their own.
 func (l *leases) guardLoop(ctx context.Context) {
-	for sleep(ctx, l.guardInterval()) {
+	for upkeep.Sleep(ctx, l.guardInterval()) {
 		now := time.Now()
 		l.logFindings(l.held.check(now))
 		l.failures.summarize(now)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -17,15 +18,17 @@ const (
 	msgCancelled = "errand: job cancelled"
 )
 
-// msgForeignTick is the message of a warning of FireSchedules. The gateway has the same.
-const msgForeignTick = "errand: fired a tick of other time zone data"
-
 // crashed is the error of a job whose last run has ended because its lease has expired. It is the
 // text that Reclaim has stored, and wraps ErrLost.
 type crashed string
 
 func (text crashed) Error() string { return string(text) }
 func (text crashed) Unwrap() error { return queue.ErrLost }
+
+// watchCalls returns a CallLog for the calls of that operation.
+func (s *shared) watchCalls(operation string) *upkeep.CallLog {
+	return upkeep.NewCallLog(s.Logger, operation)
+}
 
 // logOutcome logs an outcome that is not a success, unless middleware has logged it.
 func (r *reporting) logOutcome(o queue.Outcome) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/handling"
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -85,9 +86,9 @@ func (p *progressing) progressLoop(ctx context.Context) {
 		case <-p.hasNew:
 		}
 		if progress := p.takeProgress(); len(progress) > 0 {
-			log.report(p.keepProgress(ctx, progress))
+			log.Report(p.keepProgress(ctx, progress))
 		}
-		if !sleep(ctx, progressInterval) {
+		if !upkeep.Sleep(ctx, progressInterval) {
 			return
 		}
 	}

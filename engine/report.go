@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/check"
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -87,7 +88,7 @@ func (r *reporting) reportLoop(ctx, patience context.Context) {
 	calls, cut := context.WithCancel(patience)
 	defer cut()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stoppedTimeout, cut) })()
-	timer := time.NewTimer(jitter(firstReport))
+	timer := time.NewTimer(upkeep.Jitter(firstReport))
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -102,7 +103,7 @@ func (r *reporting) reportLoop(ctx, patience context.Context) {
 		hasReported = true
 		err := r.sendReport(calls, fleet, r.newReport(draining))
 		if ctx.Err() == nil {
-			log.report(err)
+			log.Report(err)
 		}
 		timer.Reset(driver.ReportInterval)
 	}

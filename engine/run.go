@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/handling"
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -71,7 +72,7 @@ type run struct {
 	settling  *settling
 	slots     *slots // the goroutines that run handlers
 	claims    *claims
-	upkeep    *upkeep // what is not about held jobs
+	upkeep    *upkeeping // what is not about held jobs
 }
 
 func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
@@ -125,7 +126,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	var upkeep, leases sync.WaitGroup
+	var loops, leases sync.WaitGroup
 	settling, abortSettling := context.WithCancel(context.WithoutCancel(ctx))
 	defer abortSettling()
 	extending, endExtending := context.WithCancel(context.WithoutCancel(ctx))
@@ -140,10 +141,10 @@ func (r *run) run(ctx context.Context) error {
 
 	r.startLeases(&leases, extending, settling)
 	r.settling.done.Go(func() { r.settling.settleLoop(settling) })
-	upkeep.Go(func() { r.wakeups.listen(listening) })
-	upkeep.Go(func() { r.warnUnserved(ctx) })
-	upkeep.Go(func() { r.upkeep.announceLoop(settling) })
-	r.startUpkeep(ctx, telling, &upkeep)
+	loops.Go(func() { r.wakeups.listen(listening) })
+	loops.Go(func() { r.warnUnserved(ctx) })
+	loops.Go(func() { r.upkeep.announceLoop(settling) })
+	r.startUpkeep(ctx, telling, &loops)
 	endClaiming := r.claims.start(ctx)
 	defer endClaiming()
 
@@ -159,7 +160,7 @@ func (r *run) run(ctx context.Context) error {
 	r.settling.done.Wait()
 	endExtending()
 	leases.Wait()
-	upkeep.Wait()
+	loops.Wait()
 	r.failures.end()
 	r.logReleased()
 	return r.stopError(stuck)
@@ -178,20 +179,22 @@ func (r *run) startLeases(leases *sync.WaitGroup, extending, settling context.Co
 
 // startUpkeep starts the loops that end with ctx, when the worker begins to stop. Calls that tell
 // of dead jobs may last until telling ends. It reads which kinds are paused before it returns.
-func (r *run) startUpkeep(ctx, telling context.Context, upkeep *sync.WaitGroup) {
-	upkeep.Go(func() {
+func (r *run) startUpkeep(ctx, telling context.Context, loops *sync.WaitGroup) {
+	loops.Go(func() {
 		defer close(r.upkeep.deaths)
-		var loops sync.WaitGroup
-		loops.Go(func() { r.upkeep.deathsLoop(ctx, telling) })
+		var asking sync.WaitGroup
+		asking.Go(func() { r.upkeep.deathsLoop(ctx, telling) })
 		r.upkeep.reclaimLoop(ctx, telling)
-		loops.Wait()
+		asking.Wait()
 	})
-	upkeep.Go(func() { r.upkeep.pruneLoop(ctx) })
-	upkeep.Go(func() { r.upkeep.tickLoop(ctx) })
-	upkeep.Go(func() { r.upkeep.upkeepLoop(ctx) })
+	loops.Go(func() { r.upkeep.pruneLoop(ctx) })
+	loops.Go(func() { r.upkeep.tickLoop(ctx) })
+	loops.Go(func() { r.upkeep.upkeepLoop(ctx) })
 	if pauser, ok := driver.As[driver.Pauser](r.Backend); ok && r.kinds != nil {
-		_ = r.upkeep.readPauses(ctx, pauser) // if it fails, the loop reads them and reports the error
-		upkeep.Go(func() { r.upkeep.pauseLoop(ctx, pauser) })
+		_ = upkeep.ReadPauses(ctx, pauser, r.upkeep.setPauses) // if it fails, the loop reads them and reports the error
+		loops.Go(func() {
+			upkeep.PauseLoop(ctx, pauser, r.watchCalls("read paused kinds"), r.wakeups.poll, r.upkeep.setPauses)
+		})
 	}
 }
 
@@ -200,18 +203,6 @@ func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-// sleep waits for d or the end of ctx. It reports whether d has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

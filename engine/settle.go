@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -78,12 +79,12 @@ func (s *settling) settleLoop(ctx context.Context) {
 			s.done.Go(func() { s.settleAlone(ctx, locked, cause) })
 			batch, err = recorded, nil
 		}
-		if err != nil && log.failures == 0 && shouldSetAside(batch) {
+		if err != nil && log.Since().IsZero() && shouldSetAside(batch) {
 			s.held.setAside(batch)
 			s.done.Go(func() { s.settleAlone(ctx, batch, err) })
 			continue
 		}
-		pause := log.report(err)
+		pause := log.Report(err)
 		if err == nil {
 			if areRetried {
 				retries = min(2*retries, maxSettle)
@@ -93,7 +94,7 @@ func (s *settling) settleLoop(ctx context.Context) {
 			s.endHolds(batch, lost)
 			continue
 		}
-		if len(batch) == 1 && time.Since(log.since) >= aloneAfter && time.Since(named) >= aloneAgain {
+		if len(batch) == 1 && time.Since(log.Since()) >= aloneAfter && time.Since(named) >= aloneAgain {
 			named = time.Now()
 			s.logRefused(batch[0].job, err)
 		}
@@ -102,7 +103,7 @@ func (s *settling) settleLoop(ctx context.Context) {
 			size = retries
 		}
 		s.held.putBack(batch)
-		if !sleep(ctx, pause) {
+		if !upkeep.Sleep(ctx, pause) {
 			return
 		}
 	}
@@ -135,9 +136,9 @@ func splitLocked(batch []*heldJob, err error) (settled, locked []*heldJob) {
 // worker stops.
 func (s *settling) settleAlone(ctx context.Context, batch []*heldJob, refusal error) {
 	attrs := jobAttrs(batch[0].job)
-	pause, longest := longestPause, time.Minute
-	if isPartial(refusal) {
-		pause, longest = lockedPause, longestPause
+	pause, longest := upkeep.LongestPause, time.Minute
+	if upkeep.IsPartial(refusal) {
+		pause, longest = lockedPause, upkeep.LongestPause
 		s.Logger.Warn("errand: one of several backends has failed, outcomes of its jobs are not recorded yet, will retry",
 			append(attrs, "jobs", len(batch), "error", refusal)...)
 	} else if _, locked := splitLocked(batch, refusal); len(locked) > 0 {

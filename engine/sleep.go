@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -149,30 +150,9 @@ func (w *wakeups) listen(ctx context.Context) {
 		return
 	}
 	w.canWake.Store(true)
-	checking, endChecking := context.WithCancel(ctx)
-	var checks sync.WaitGroup
-	checks.Go(func() { w.checkListen(checking) })
-	err := waiter.Listen(ctx, w.Name, w.Queues, func() { signal(w.wake) })
-	endChecking()
-	checks.Wait()
-	w.setCanWake(false)
+	err := upkeep.Listen(ctx, waiter, w.Name, w.Queues, func() { signal(w.wake) }, w.watchCalls("listening for jobs"), w.setCanWake)
 	if err != nil && ctx.Err() == nil {
 		w.Logger.Info("errand: the backend cannot wake the worker, worker polls", "poll", w.poll(), "error", err)
-	}
-}
-
-// checkListen asks each second whether the backend hears of jobs, if it can tell, until ctx ends.
-// The worker polls while it does not.
-func (w *wakeups) checkListen(ctx context.Context) {
-	checker, ok := driver.As[driver.Waiter](w.Backend)
-	if !ok {
-		return
-	}
-	log := w.watchCalls("listening for jobs")
-	for sleep(ctx, defaultPoll) {
-		err := checker.CheckListen(w.Name)
-		w.setCanWake(err == nil)
-		log.report(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -76,7 +77,7 @@ func (s *shared) warnUnserved(ctx context.Context) {
 		return
 	}
 	defer serve(mux, s.Queues)()
-	if sleep(ctx, unservedAfter) {
+	if upkeep.Sleep(ctx, unservedAfter) {
 		kinds := takeUnserved(mux)
 		for _, queue := range slices.Sorted(maps.Keys(kinds)) {
 			s.unnamed.Warn("errand: the Mux handles kinds whose jobs go to a queue that no worker of it serves in this process; they do not run here",

@@ -1,30 +1,17 @@
 package engine
 
 import (
-	"cmp"
 	"context"
-	"math/rand/v2"
 	"sync"
-	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
-const (
-	// maxReclaim is the most jobs of one call of Reclaim.
-	maxReclaim = 1000
-	// pruneInterval is the average time between two passes of pruning, and pruneTimeout bounds one
-	// call of Prune.
-	pruneInterval = time.Minute
-	pruneTimeout  = 30 * time.Second
-	// prunePause is the pause between two calls of Prune. It leaves the database to other work.
-	prunePause = 10 * time.Millisecond
-)
-
-// upkeep does what is not about the jobs that this worker holds: it reclaims and prunes jobs, fires
+// upkeeping does what is not about the jobs that this worker holds: it reclaims and prunes jobs, fires
 // schedules, reads the paused kinds, and calls OnDead for reclaimed jobs.
-type upkeep struct {
+type upkeeping struct {
 	*shared
 	held      *holding
 	wakeups   *wakeups
@@ -37,8 +24,8 @@ type upkeep struct {
 	undone     error         // what the backend's own work has left undone when it ended
 }
 
-func newUpkeep(s *shared, held *holding, w *wakeups, r *reporting) *upkeep {
-	return &upkeep{shared: s, held: held, wakeups: w, reporting: r, deaths: make(chan *queue.Job, maxDeaths)}
+func newUpkeep(s *shared, held *holding, w *wakeups, r *reporting) *upkeeping {
+	return &upkeeping{shared: s, held: held, wakeups: w, reporting: r, deaths: make(chan *queue.Job, maxDeaths)}
 }
 
 // reclaimLoop reclaims jobs whose leases have expired, about every quarter of a lease, until ctx
@@ -46,52 +33,43 @@ func newUpkeep(s *shared, held *holding, w *wakeups, r *reporting) *upkeep {
 // in the first seconds after an outage: leases have expired although their holders live, and the
 // holders are about to extend and settle their jobs. A call goes on when ctx has ended, until calls
 // ends: only its answer tells for which jobs to call OnDead. Meanwhile the worker is not idle.
-func (u *upkeep) reclaimLoop(ctx, calls context.Context) {
+func (u *upkeeping) reclaimLoop(ctx, calls context.Context) {
 	reclaimer, ok := driver.As[driver.Reclaimer](u.Backend)
 	if !ok {
 		return
 	}
 	log := u.watchCalls("reclaim")
-	for sleep(ctx, jitter(u.Lease/4)) {
-		if u.outage.isWithin(2*longestPause) || !u.beginTelling() {
+	for upkeep.Sleep(ctx, upkeep.Jitter(u.Lease/4)) {
+		if u.outage.isWithin(2*upkeep.LongestPause) || !u.beginTelling() {
 			continue
 		}
-		u.reportTelling(ctx, log, u.reclaimAll(ctx, calls, reclaimer))
+		u.reportTelling(ctx, log, upkeep.Reclaim(ctx, calls, reclaimer, u.takeReclaimed))
 		u.noteAnnouncing(-1)
 	}
 }
 
-// reclaimAll reclaims jobs whose leases have expired, until there are none or ctx has ended.
-func (u *upkeep) reclaimAll(ctx, calls context.Context, reclaimer driver.Reclaimer) (err error) {
-	calls, cancel := context.WithTimeout(calls, claimTimeout)
-	defer cancel()
-	for {
-		jobs, failed := reclaimer.Reclaim(calls, maxReclaim)
-		err = cmp.Or(failed, err)
-		for _, job := range jobs {
-			u.failures.writeReclaimed(job)
-			u.observe(reclaimedEvent(job))
-		}
-		u.reporting.countReclaimed(jobs)
-		u.announceReclaimed(jobs) // before the next call, which may not be answered
-		if len(jobs) > 0 {
-			signal(u.wakeups.wake)
-		}
-		if failed != nil && !isPartial(failed) || len(jobs) < maxReclaim || ctx.Err() != nil {
-			return err
-		}
+// takeReclaimed tells of the jobs of one call of Reclaim.
+func (u *upkeeping) takeReclaimed(jobs []*queue.Job) {
+	for _, job := range jobs {
+		u.failures.writeReclaimed(job)
+		u.observe(reclaimedEvent(job))
+	}
+	u.reporting.countReclaimed(jobs)
+	u.announceReclaimed(jobs)
+	if len(jobs) > 0 {
+		signal(u.wakeups.wake)
 	}
 }
 
 // deathsLoop asks a backend that reclaims jobs by itself which of them are dead, until ctx ends. A
 // call goes on until calls ends, as in reclaimLoop.
-func (u *upkeep) deathsLoop(ctx, calls context.Context) {
+func (u *upkeeping) deathsLoop(ctx, calls context.Context) {
 	teller, ok := driver.As[driver.DeathTeller](u.Backend)
 	if !ok || u.OnDead == nil {
 		return
 	}
 	log := u.watchCalls("read deaths")
-	for sleep(ctx, jitter(u.Lease/4)) {
+	for upkeep.Sleep(ctx, upkeep.Jitter(u.Lease/4)) {
 		if !u.beginTelling() {
 			continue
 		}
@@ -106,7 +84,7 @@ func (u *upkeep) deathsLoop(ctx, calls context.Context) {
 
 // beginTelling begins a call that may tell of dead jobs, unless the worker stops. It counts as one
 // of OnDead, for which a worker that stops waits.
-func (u *upkeep) beginTelling() bool {
+func (u *upkeeping) beginTelling() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.serving.Err() != nil {
@@ -118,45 +96,47 @@ func (u *upkeep) beginTelling() bool {
 
 // reportTelling reports what a call came to that may tell of dead jobs. No other follows it once
 // ctx has ended.
-func (u *upkeep) reportTelling(ctx context.Context, log *callLog, err error) {
+func (u *upkeeping) reportTelling(ctx context.Context, log *upkeep.CallLog, err error) {
 	switch {
-	case ctx.Err() == nil && isPartial(err): // the backend that stands for several logs it
+	case ctx.Err() == nil && upkeep.IsPartial(err): // the backend that stands for several logs it
 	case ctx.Err() == nil:
-		log.report(err)
+		log.Report(err)
 	case err != nil && u.OnDead != nil:
 		u.Logger.Error("errand: the last call that tells of dead jobs failed while the worker stopped, OnDead may not be called for some", "error", err)
 	}
 }
 
-// pruneLoop prunes about every pruneInterval, in small batches, until ctx ends.
-func (u *upkeep) pruneLoop(ctx context.Context) {
-	reclaimer, ok := driver.As[driver.Reclaimer](u.Backend)
-	if !ok {
-		return
-	}
-	log := u.watchCalls("prune")
-	for sleep(ctx, jitter(pruneInterval)) {
-		for more := true; more; more = more && sleep(ctx, prunePause) {
-			var err error
-			more, err = pruneOnce(ctx, reclaimer)
-			if ctx.Err() == nil {
-				log.report(err)
-			}
-		}
+// pruneLoop prunes until ctx ends.
+func (u *upkeeping) pruneLoop(ctx context.Context) {
+	if reclaimer, ok := driver.As[driver.Reclaimer](u.Backend); ok {
+		upkeep.PruneLoop(ctx, reclaimer, u.watchCalls("prune"))
 	}
 }
 
-// pruneOnce calls Prune once. more is true if the pass goes on.
-func pruneOnce(ctx context.Context, reclaimer driver.Reclaimer) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
-	defer cancel()
-	_, more, err = reclaimer.Prune(ctx)
-	return more && err == nil, err
+// tickLoop fires schedules until ctx ends.
+func (u *upkeeping) tickLoop(ctx context.Context) {
+	runner, ok := driver.As[driver.Scheduler](u.Backend)
+	if !ok {
+		return
+	}
+	upkeep.FireLoop(ctx, runner, u.watchCalls("firing schedules"), u.wakeups.tick, func() {
+		if !u.wakeups.canWake.Load() {
+			signal(u.wakeups.wake)
+		}
+	})
+}
+
+// setPauses notes which kinds are paused.
+func (u *upkeeping) setPauses(kinds []string) {
+	if u.held.pause(kinds) {
+		signal(u.wakeups.wake)
+		signal(u.held.room)
+	}
 }
 
 // upkeepLoop lets the backend do its own work until ctx ends, if it has any. An error that comes
 // later is what Run returns.
-func (u *upkeep) upkeepLoop(ctx context.Context) {
+func (u *upkeeping) upkeepLoop(ctx context.Context) {
 	upkeeper, ok := driver.As[driver.Upkeeper](u.Backend)
 	if !ok {
 		return
@@ -174,11 +154,8 @@ func (u *upkeep) upkeepLoop(ctx context.Context) {
 }
 
 // leftUndone returns what the backend's own work has left undone.
-func (u *upkeep) leftUndone() error {
+func (u *upkeeping) leftUndone() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.undone
 }
-
-// jitter returns a random duration between half of d and one and a half times d.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

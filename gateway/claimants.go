@@ -182,7 +182,7 @@ func (h *Handler) keepReported() {
 	if _, ok := driver.As[driver.Statistician](h.queue); !ok {
 		counts = nil
 	}
-	reporting := failing{what: "reporting claimants"}
+	reporting := h.watchCalls("reporting claimants")
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	defer h.ledger.End()
@@ -191,11 +191,11 @@ func (h *Handler) keepReported() {
 		case <-h.ctx.Done():
 			ctx, cancel := context.WithTimeout(context.Background(), reportPatience)
 			defer cancel()
-			h.report(&reporting, h.ledger.Report(ctx, counts))
+			h.report(reporting, h.ledger.Report(ctx, counts))
 			return
 		case now := <-ticker.C:
 			if h.claimants.isDue(now) {
-				h.report(&reporting, h.reportClaimants(fleet, counts, now))
+				h.report(reporting, h.reportClaimants(fleet, counts, now))
 			}
 		}
 	}

@@ -128,10 +128,7 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 	for _, r := range routes {
 		h.mux.Handle(r.method+" "+r.path, h.serve(r))
 	}
-	h.running.Go(h.keepUp)
-	h.running.Go(h.keepPruned)
-	h.running.Go(h.watchPauses)
-	h.running.Go(h.keepReported)
+	h.startUpkeep()
 	return h, nil
 }
 

@@ -162,7 +162,7 @@ func (g *group) isQuiet() bool {
 	if g.settles != g.h.settles.Load() {
 		return false
 	}
-	if !g.lookout.wakes() {
+	if !g.lookout.canWake.Load() {
 		return time.Since(g.emptyAt) < g.lookout.poll()
 	}
 	valid := g.lookout.announcement()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -22,11 +23,12 @@ type lookout struct {
 	h       *Handler
 	name    string // of the worker that the backend wakes
 	queues  []string
-	waiter  driver.Waiter // nil: the backend cannot wake
-	canWake atomic.Bool
-	isDeaf  atomic.Bool     // the backend could wake, but cannot at the moment
+	waiter  driver.Waiter   // nil: the backend cannot wake
+	canWake atomic.Bool     // the backend wakes the groups at the moment
 	ctx     context.Context // ends with the lookout
 	end     context.CancelFunc
+
+	hasGivenUp atomic.Bool // the backend has said that it cannot wake
 
 	asking sync.Mutex // held during a call of Sleep
 
@@ -58,44 +60,20 @@ func (h *Handler) lookoutOf(queues []string) *lookout {
 
 // listen lets the backend wake the groups until the lookout ends.
 func (l *lookout) listen() {
-	checking, endChecking := context.WithCancel(l.ctx)
-	var checks sync.WaitGroup
-	checks.Go(func() { l.checkListen(checking) })
-	err := l.waiter.Listen(l.ctx, l.name, l.queues, l.wake)
-	endChecking()
-	checks.Wait()
-	l.canWake.Store(false)
+	err := upkeep.Listen(l.ctx, l.waiter, l.name, l.queues, l.wake, l.h.watchCalls("listening for jobs"), l.setCanWake)
+	l.hasGivenUp.Store(true)
 	if err != nil && l.ctx.Err() == nil {
 		l.h.options.Logger.Info("errand: gateway: the backend cannot wake, gateway polls", "poll", l.poll(), "error", err)
 	}
 }
 
-// checkListen asks each second whether the backend hears of jobs, if it can tell, until ctx ends.
-// Meanwhile the gateway polls, and no client waits to be woken.
-func (l *lookout) checkListen(ctx context.Context) {
-	checker, ok := driver.As[driver.Waiter](l.h.queue)
-	if !ok {
-		return
-	}
-	listening := failing{what: "listening for jobs"}
-	ticker := time.NewTicker(pollUnwoken)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			err := checker.CheckListen(l.name)
-			if !l.isDeaf.Swap(err != nil) && err != nil {
-				l.sendAway()
-			}
-			l.h.report(&listening, err)
-		}
+// setCanWake notes whether the backend wakes the groups. While it does not, the gateway polls, and
+// no client waits to be woken.
+func (l *lookout) setCanWake(can bool) {
+	if l.canWake.Swap(can) && !can {
+		l.sendAway()
 	}
 }
-
-// wakes reports whether the backend wakes the groups.
-func (l *lookout) wakes() bool { return l.canWake.Load() && !l.isDeaf.Load() }
 
 // sendAway ends what waits to be woken: the sleep of each group, and all listeners, who then claim
 // by themselves.
@@ -110,7 +88,7 @@ func (l *lookout) poll() time.Duration {
 	switch {
 	case l.h.options.Poll > 0:
 		return l.h.options.Poll
-	case l.wakes():
+	case l.canWake.Load():
 		return pollWoken
 	}
 	return pollUnwoken

@@ -249,10 +249,10 @@ func (q *request) wait() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !g.lookout.canWake.Load() {
+	if g.lookout.waiter == nil || g.lookout.hasGivenUp.Load() {
 		return nil, failed(wire.CodeNotSupported, "the gateway's backend cannot wake workers: claim with wait_ns")
 	}
-	if g.lookout.isDeaf.Load() {
+	if !g.lookout.canWake.Load() {
 		return nil, errDeaf
 	}
 	woken := g.listen(q.Context(), min(cmp.Or(in.Wait, longestWait), longestWait))

@@ -1,20 +1,21 @@
-package engine
+package upkeep
 
 import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 )
 
-// longestPause is the longest pause before a failed call is retried.
-const longestPause = 3 * time.Second
+// LongestPause is the longest pause before a failed call is retried.
+const LongestPause = 3 * time.Second
 
-// callLog logs when an operation of the worker begins to fail, when it fails with a new error, and
+// CallLog logs when an operation of a worker or a gateway begins to fail, when it fails with a new error, and
 // when it works again. It decides how long to pause before a retry. Only one goroutine may use it.
-type callLog struct {
+type CallLog struct {
 	log       *slog.Logger
 	operation string
 	failures  int
@@ -29,17 +30,19 @@ const (
 	// sameOutage is how long after a record a similar error gets none, also if the operation has
 	// worked meanwhile: one that fails now and then would fill the log.
 	sameOutage = time.Minute
+	// maxShape is how many bytes of an error decide whether it is similar to another.
+	maxShape = 200
 )
 
-// watchCalls returns a callLog for the calls of that operation.
-func (s *shared) watchCalls(operation string) *callLog {
-	return &callLog{log: s.Logger, operation: operation}
+// NewCallLog returns a CallLog for the calls of that operation.
+func NewCallLog(log *slog.Logger, operation string) *CallLog {
+	return &CallLog{log: log, operation: operation}
 }
 
-// report notes the error that a call returned, or nil, and returns how long to pause. The pause
+// Report notes the error that a call returned, or nil, and returns how long to pause. The pause
 // after a failure is 50 ms, doubled for each failure before, and at most 3 s. Up to half of it is
 // subtracted at random.
-func (c *callLog) report(err error) (pause time.Duration) {
+func (c *CallLog) Report(err error) (pause time.Duration) {
 	const shortest = 50 * time.Millisecond
 	switch {
 	case err != nil:
@@ -49,7 +52,7 @@ func (c *callLog) report(err error) (pause time.Duration) {
 		if c.isNew(err) {
 			c.log.Error("errand: "+c.operation+" failed, will retry", "error", err)
 		}
-		pause = min(shortest<<min(c.failures, 10), longestPause)
+		pause = min(shortest<<min(c.failures, 10), LongestPause)
 		c.failures++
 		return pause - rand.N(pause/2)
 	case c.failures > 0:
@@ -62,11 +65,19 @@ func (c *callLog) report(err error) (pause time.Duration) {
 	return 0
 }
 
+// Since returns when the operation began to fail, the zero time while it works.
+func (c *CallLog) Since() time.Time {
+	if c.failures == 0 {
+		return time.Time{}
+	}
+	return c.since
+}
+
 // isNew reports whether no similar error has been logged since the operation last worked, nor
 // within sameOutage. Errors that differ in digits only are similar: ports, addresses and durations
 // change with each call.
-func (c *callLog) isNew(err error) bool {
-	shape := shapeOf(queue.ErrorText(err))
+func (c *CallLog) isNew(err error) bool {
+	shape := ShapeOf(queue.ErrorText(err))
 	if len(c.logged) == maxShapes || slices.Contains(c.logged, shape) {
 		return false
 	}
@@ -80,4 +91,15 @@ func (c *callLog) isNew(err error) bool {
 	c.last[shape] = now
 	c.logged = append(c.logged, shape)
 	return true
+}
+
+// ShapeOf returns the text of an error as far as it decides whether errors are similar: without
+// digits, because IDs, ports, addresses and durations differ each time.
+func ShapeOf(text string) string {
+	return strings.Map(func(c rune) rune {
+		if '0' <= c && c <= '9' {
+			return -1
+		}
+		return c
+	}, text[:min(len(text), maxShape)])
 }
