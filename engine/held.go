@@ -51,6 +51,7 @@ type heldJob struct {
 	outcome queue.Outcome // what to settle; set from finished on
 	took    time.Duration // how long its handler ran
 	waited  time.Duration // from when it was due until its handler began
+	refused refusal       // of its outcome
 
 	slot   slot            // the goroutine that runs its handler; "" before and after
 	ctx    *handlerContext // of its handler, or of OnDead
@@ -61,6 +62,12 @@ type heldJob struct {
 	isAsked     bool // Extend has asked to cancel the job
 	isAnnounced bool // the context is that of OnDead, which nobody cancels
 	isReported  bool // the log says that the handler ignores the end of its context
+}
+
+// refusal is why and since when the backend refuses an outcome. It is zero if the backend does not.
+type refusal struct {
+	err error
+	at  time.Time
 }
 
 // isBusy reports whether the job's handler runs. A handler that ignores the end of its context may
@@ -268,6 +275,17 @@ func (hs *heldJobs) setAside(h *heldJob) {
 	if h.state == stateSettling {
 		hs.move(h, stateRefused)
 	}
+}
+
+// refuse notes why the backend refuses a job's outcome.
+func (h *heldJob) refuse(err error, now time.Time) {
+	if h.state == stateEnded {
+		return
+	}
+	if h.refused.at.IsZero() {
+		h.refused.at = now
+	}
+	h.refused.err = err
 }
 
 // settled notes that a job's outcome is recorded, or that Settle has reported the job lost.

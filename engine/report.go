@@ -33,8 +33,8 @@ const (
 	// has stopped still reports.
 	reportTimeout  = 3 * time.Second
 	stoppedTimeout = time.Second
-	// maxClaimError is how many bytes of a claim's error a report has.
-	maxClaimError = 500
+	// maxErrorText is how many bytes of an error a report has.
+	maxErrorText = 500
 )
 
 // reporting counts what runs come to, and reports the worker.
@@ -73,10 +73,10 @@ func (r *reporting) noteClaim(at time.Time, err error) {
 	}
 }
 
-// reportLoop reports the worker until ctx ends, and then removes its record, unless patience has
-// ended. A report that is under way then goes on: if it were cut off, its counts might be recorded,
-// and would be reported again.
-func (r *reporting) reportLoop(ctx, patience context.Context) {
+// reportLoop reports the worker until ctx ends, and then removes its record, also if outcomes could
+// not be settled. A report that is under way then goes on for stoppedTimeout: if it were cut off,
+// its counts might be recorded, and would be reported again.
+func (r *reporting) reportLoop(ctx context.Context) {
 	fleet, ok := driver.As[driver.Fleet](r.Backend)
 	if !ok {
 		return
@@ -85,7 +85,7 @@ func (r *reporting) reportLoop(ctx, patience context.Context) {
 	var draining time.Time
 	hasReported := false
 	told := r.serving.Done()
-	calls, cut := context.WithCancel(patience)
+	calls, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stoppedTimeout, cut) })()
 	timer := time.NewTimer(upkeep.Jitter(firstReport))
@@ -146,12 +146,18 @@ func (r *reporting) newReport(draining time.Time) driver.WorkerReport {
 		Lease: min(r.Lease, check.MaxDelay), Grace: min(r.Grace, check.MaxDelay), Listens: r.wakeups.canWake.Load(), Poll: r.wakeups.poll(),
 	}}
 	report.Busy, report.Waiting = r.held.load()
+	report.Refused, report.RefusedCount = r.held.refused()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	report.ClaimError = queue.ErrorText(r.lastClaim.err)
-	report.ClaimError = strings.ToValidUTF8(report.ClaimError[:min(len(report.ClaimError), maxClaimError)], "")
+	report.ClaimError = reportText(r.lastClaim.err)
 	report.Age, report.ClaimAge, report.DrainAge = ageOf(r.started), ageOf(r.lastClaim.at), ageOf(draining)
 	return report
+}
+
+// reportText returns the text of an error as a report has it.
+func reportText(err error) string {
+	text := queue.ErrorText(err)
+	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "")
 }
 
 // ageOf returns how long ago at was: at least a nanosecond, or 0 if at is zero.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,6 +191,84 @@ func TestReportWhileStopping(t *testing.T) {
 			t.Errorf("got %+v, error %v; want 3 jobs done", all, err)
 		}
 		w.log.wantLogged(t, 0, "report")
+	})
+}
+
+// TestReportsRefused: a worker says which outcomes the backend refuses, why and for how long, until
+// it records them. A worker that stops before that reports in order that it has stopped.
+func TestReportsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mends atomic.Bool
+		refused := errors.New("violates check constraint")
+		q := &reported{Queue: newQueue(t, 3)}
+		w := start(t, engine.Worker{
+			Backend: struct {
+				*meddled
+				driver.Fleet
+			}{&meddled{Queue: q.Queue, before: func(_ context.Context, c call) error {
+				if c.operation == "settle" && !mends.Load() && slices.ContainsFunc(c.jobs, func(j *queue.Job) bool { return j.ID != 2 }) {
+					return refused
+				}
+				return nil
+			}}, q},
+			Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }),
+		})
+		last := func() driver.WorkerReport { all := q.reports(); return all[len(all)-1] }
+		time.Sleep(2 * time.Second)
+		if r := last(); r.RefusedCount != 0 {
+			t.Errorf("report after two seconds: got %+v, want none of outcomes that may be recorded soon", r)
+		}
+		time.Sleep(30 * time.Second)
+		r := last()
+		var ids []int64
+		for _, o := range r.Refused {
+			ids = append(ids, o.ID)
+			if o.Error != refused.Error() || o.Waited < 20*time.Second || o.Waited > 33*time.Second {
+				t.Errorf("refused outcome: got %+v", o)
+			}
+		}
+		slices.Sort(ids)
+		if r.RefusedCount != 2 || !slices.Equal(ids, []int64{1, 3}) || r.Busy != 0 || r.Check() != nil {
+			t.Errorf("report of a worker whose outcomes are refused: got %+v", r)
+		}
+		mends.Store(true)
+		time.Sleep(90 * time.Second)
+		if r := last(); r.RefusedCount != 0 || len(r.Refused) != 0 {
+			t.Errorf("report after they are recorded: got %+v", r)
+		}
+		w.stop()
+	})
+}
+
+// TestReportsStoppedRefused: a worker that cannot settle until its time is over still reports that
+// it has stopped, and Run returns in time.
+func TestReportsStoppedRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &reported{Queue: newQueue(t, 50)}
+		w := start(t, engine.Worker{
+			Backend: struct {
+				*meddled
+				driver.Fleet
+			}{&meddled{Queue: q.Queue, before: func(_ context.Context, c call) error {
+				if c.operation == "settle" {
+					return errDown
+				}
+				return nil
+			}}, q},
+			Handler: queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }),
+		})
+		time.Sleep(5 * time.Second)
+		w.cancel()
+		if took, err := w.wait(); err == nil || took > 8*time.Second {
+			t.Errorf("Run returned %v after %v, want an error within 8s", err, took)
+		}
+		if all := q.reports(); !all[len(all)-1].Stopped {
+			t.Errorf("the last report: got %+v, want that the worker has stopped", all[len(all)-1])
+		}
+		if left, err := q.Workers(t.Context()); err != nil || len(left) != 0 {
+			t.Errorf("workers left: %+v, error %v", left, err)
+		}
+		w.log.wantLogged(t, 0, "the last report")
 	})
 }
 

@@ -139,7 +139,7 @@ func (r *run) run(ctx context.Context) error {
 	r.onDead, endOnDead = context.WithCancelCause(r.handlers)
 	defer endOnDead(nil)
 
-	r.startLeases(&leases, extending, settling)
+	r.startLeases(&leases, extending)
 	r.settling.done.Go(func() { r.settling.settleLoop(settling) })
 	loops.Go(func() { r.wakeups.listen(listening) })
 	loops.Go(func() { r.warnUnserved(ctx) })
@@ -150,7 +150,7 @@ func (r *run) run(ctx context.Context) error {
 
 	<-ctx.Done()
 	idle := r.awaitGrace()
-	defer time.AfterFunc(stopTimeout, abortSettling).Stop()
+	defer time.AfterFunc(stopTimeout-stoppedTimeout, abortSettling).Stop()
 	defer time.AfterFunc(stopTellingTimeout, endTelling).Stop()
 	defer time.AfterFunc(stopOnDeadTimeout, func() { endOnDead(queue.ErrShutdown) }).Stop()
 	endClaiming()
@@ -167,14 +167,13 @@ func (r *run) run(ctx context.Context) error {
 }
 
 // startLeases starts the loops that run until all jobs are settled, which is when extending ends.
-// settling bounds the statements of their last report.
-func (r *run) startLeases(leases *sync.WaitGroup, extending, settling context.Context) {
+func (r *run) startLeases(leases *sync.WaitGroup, extending context.Context) {
 	leases.Go(func() { r.leases.extendLoop(extending) })
 	leases.Go(func() { r.leases.guardLoop(extending) })
 	leases.Go(func() { r.leases.listenCancels(extending) })
 	leases.Go(func() { r.leases.hintLoop(extending) })
 	leases.Go(func() { r.progress.progressLoop(extending) })
-	leases.Go(func() { r.reporting.reportLoop(extending, settling) })
+	leases.Go(func() { r.reporting.reportLoop(extending) })
 }
 
 // startUpkeep starts the loops that end with ctx, when the worker begins to stop. Calls that tell

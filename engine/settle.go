@@ -75,12 +75,12 @@ func (s *settling) settleLoop(ctx context.Context) {
 		clear(outcomes)
 		if recorded, locked := splitLocked(batch, err); len(locked) > 0 {
 			cause := err
-			s.held.setAside(locked)
+			s.held.setAside(locked, err)
 			s.done.Go(func() { s.settleAlone(ctx, locked, cause) })
 			batch, err = recorded, nil
 		}
 		if err != nil && log.Since().IsZero() && shouldSetAside(batch) {
-			s.held.setAside(batch)
+			s.held.setAside(batch, err)
 			s.done.Go(func() { s.settleAlone(ctx, batch, err) })
 			continue
 		}
@@ -102,7 +102,7 @@ func (s *settling) settleLoop(ctx context.Context) {
 		if !areRetried {
 			size = retries
 		}
-		s.held.putBack(batch)
+		s.held.putBack(batch, err)
 		if !upkeep.Sleep(ctx, pause) {
 			return
 		}
@@ -165,6 +165,7 @@ func (s *settling) settleAlone(ctx context.Context, batch []*heldJob, refusal er
 		if len(locked) > 0 {
 			batch = locked
 		}
+		s.held.noteRefusal(batch, err)
 	}
 }
 

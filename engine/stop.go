@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// stopTimeout is the longest that Run takes after Grace has ended.
+	// stopTimeout is the longest that Run takes after Grace has ended. The last stoppedTimeout of it
+	// is for the report that the worker has stopped.
 	stopTimeout = 8 * time.Second
 	// awaitCancelled is how much of stopTimeout Run waits for cancelled handlers and for a
 	// cancelled claim. The rest is for settling.

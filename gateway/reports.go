@@ -132,6 +132,9 @@ func (b *reportBatch) hurry() {
 // sizeOfReport returns how many bytes of text a report has.
 func sizeOfReport(r driver.WorkerReport) int {
 	size := len(r.Name) + len(r.Host) + len(r.Version) + len(r.ClaimError)
+	for _, o := range r.Refused {
+		size += len(o.Error)
+	}
 	for _, names := range [][]string{r.Queues, r.Kinds} {
 		for _, name := range names {
 			size += len(name)

@@ -87,10 +87,11 @@ func TestAdminJSON(t *testing.T) {
 			WorkerInfo: driver.WorkerInfo{
 				Name: "w", Host: "h", PID: 1, Version: "v1.0.0", Queues: []string{"q"}, Kinds: []string{"k"}, Concurrency: 2, Busy: 3, Waiting: 4,
 				Lease: 5, Grace: 6, Listens: true, Poll: 7, ClaimError: "boom",
+				Refused: []driver.RefusedOutcome{{ID: 1, Error: "bad", Waited: 2}}, RefusedCount: 3,
 			},
 			ClaimedAt: time.Unix(0, 0).UTC(), DrainingAt: time.Unix(1, 0).UTC(), Silent: 8, Vanished: true,
 		}, `{"name":"w","host":"h","pid":1,"version":"v1.0.0","queues":["q"],"kinds":["k"],"concurrency":2,"busy":3,"waiting":4,` +
-			`"lease_ns":5,"grace_ns":6,"listens":true,"poll_ns":7,"claim_error":"boom","started_at":"0001-01-01T00:00:00Z",` +
+			`"lease_ns":5,"grace_ns":6,"listens":true,"poll_ns":7,"claim_error":"boom","refused":[{"id":1,"error":"bad","waited_ns":2}],"refused_count":3,"started_at":"0001-01-01T00:00:00Z",` +
 			`"claimed_at":"1970-01-01T00:00:00Z","draining_at":"1970-01-01T00:00:01Z","seen_at":"0001-01-01T00:00:00Z","silent_ns":8,` +
 			`"vanished":true}`},
 		{queue.StatsRecord{}, `{"at":"0001-01-01T00:00:00Z","done":0,"failed":0,"dead":0,"lost":0,"ran_ns":0,"waited_ns":0}`},

@@ -42,7 +42,8 @@ func reportOf(name string) driver.WorkerReport {
 		WorkerInfo: driver.WorkerInfo{
 			Name: name, Host: "höst \"a\\b\"", PID: math.MaxInt32, Version: "v1.2.3", Queues: []string{"q", `{"b,\`}, Kinds: []string{"k", "NULL"},
 			Concurrency: 10, Busy: 3, Waiting: 4, Lease: 30*time.Second + 1, Grace: time.Minute, Listens: true, Poll: 5 * time.Second,
-			ClaimError: "boom\n'",
+			ClaimError: "boom\n'", RefusedCount: 12,
+			Refused: []driver.RefusedOutcome{{ID: math.MaxInt64, Error: "böom\n'", Waited: time.Minute + 1}, {ID: 1, Error: "check", Waited: 1}},
 		},
 		Age: time.Hour, ClaimAge: time.Minute, DrainAge: time.Second,
 	}
@@ -112,6 +113,7 @@ func testReportAgain(t *testing.T, h Harness) {
 	r := reportOf("w")
 	report(t, h, r)
 	r.Kinds, r.Busy, r.ClaimError, r.DrainAge = nil, 0, "", 0
+	r.Refused, r.RefusedCount = nil, 0
 	r.Queues, r.ClaimAge, r.Age, r.Listens = []string{"other"}, time.Nanosecond, 2*time.Hour, false
 	report(t, h, r)
 	wantReported(t, workers(t, h, "after the second report", "w")[0], r)
@@ -171,22 +173,26 @@ func testReportSeveralAtOnce(t *testing.T, h Harness) {
 
 func testReportBad(t *testing.T, h Harness) {
 	for field, bad := range map[string]func(r *driver.WorkerReport){
-		"Name":        func(r *driver.WorkerReport) { r.Name = "" },
-		"Queues":      func(r *driver.WorkerReport) { r.Queues = []string{"q", "ä"} },
-		"Kinds":       func(r *driver.WorkerReport) { r.Kinds = []string{"k", ""} },
-		"Host":        func(r *driver.WorkerReport) { r.Host = "\x00" },
-		"Version":     func(r *driver.WorkerReport) { r.Version = "\xff" },
-		"ClaimError":  func(r *driver.WorkerReport) { r.ClaimError = "\x00" },
-		"PID":         func(r *driver.WorkerReport) { r.PID = -1 },
-		"Concurrency": func(r *driver.WorkerReport) { r.Concurrency = -1 },
-		"Busy":        func(r *driver.WorkerReport) { r.Busy = -1 },
-		"Waiting":     func(r *driver.WorkerReport) { r.Waiting = -1 },
-		"Lease":       func(r *driver.WorkerReport) { r.Lease = -1 },
-		"Grace":       func(r *driver.WorkerReport) { r.Grace = math.MaxInt64 },
-		"Poll":        func(r *driver.WorkerReport) { r.Poll = -1 },
-		"Age":         func(r *driver.WorkerReport) { r.Age = math.MaxInt64 },
-		"ClaimAge":    func(r *driver.WorkerReport) { r.ClaimAge = -1 },
-		"DrainAge":    func(r *driver.WorkerReport) { r.DrainAge = math.MinInt64 },
+		"Name":              func(r *driver.WorkerReport) { r.Name = "" },
+		"Queues":            func(r *driver.WorkerReport) { r.Queues = []string{"q", "ä"} },
+		"Kinds":             func(r *driver.WorkerReport) { r.Kinds = []string{"k", ""} },
+		"Host":              func(r *driver.WorkerReport) { r.Host = "\x00" },
+		"Version":           func(r *driver.WorkerReport) { r.Version = "\xff" },
+		"ClaimError":        func(r *driver.WorkerReport) { r.ClaimError = "\x00" },
+		"Refused[1].Error":  func(r *driver.WorkerReport) { r.Refused[1].Error = "\x00" },
+		"Refused[0].Waited": func(r *driver.WorkerReport) { r.Refused[0].Waited = -1 },
+		"Refused":           func(r *driver.WorkerReport) { r.Refused = make([]driver.RefusedOutcome, driver.MaxRefused+1) },
+		"RefusedCount":      func(r *driver.WorkerReport) { r.RefusedCount = -1 },
+		"PID":               func(r *driver.WorkerReport) { r.PID = -1 },
+		"Concurrency":       func(r *driver.WorkerReport) { r.Concurrency = -1 },
+		"Busy":              func(r *driver.WorkerReport) { r.Busy = -1 },
+		"Waiting":           func(r *driver.WorkerReport) { r.Waiting = -1 },
+		"Lease":             func(r *driver.WorkerReport) { r.Lease = -1 },
+		"Grace":             func(r *driver.WorkerReport) { r.Grace = math.MaxInt64 },
+		"Poll":              func(r *driver.WorkerReport) { r.Poll = -1 },
+		"Age":               func(r *driver.WorkerReport) { r.Age = math.MaxInt64 },
+		"ClaimAge":          func(r *driver.WorkerReport) { r.ClaimAge = -1 },
+		"DrainAge":          func(r *driver.WorkerReport) { r.DrainAge = math.MinInt64 },
 	} {
 		r := reportOf("w")
 		bad(&r)

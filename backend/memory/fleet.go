@@ -50,6 +50,7 @@ func (q *Queue) reportWorker(at time.Time, r driver.WorkerReport) {
 // cloned returns a copy that shares no memory with info.
 func cloned(info driver.WorkerInfo) driver.WorkerInfo {
 	info.Queues, info.Kinds = slices.Clone(info.Queues), slices.Clone(info.Kinds)
+	info.Refused = slices.Clone(info.Refused)
 	return info
 }
 

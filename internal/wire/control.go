@@ -51,10 +51,14 @@ type ReportRequest struct {
 	Listens     bool          `json:"listens,omitempty"`
 	Poll        time.Duration `json:"poll_ns,omitempty"`
 	ClaimError  string        `json:"claim_error,omitempty"`
-	Age         time.Duration `json:"age_ns,omitempty"`
-	ClaimAge    time.Duration `json:"claim_age_ns,omitempty"`
-	DrainAge    time.Duration `json:"drain_age_ns,omitempty"`
-	Stopped     bool          `json:"stopped,omitempty"`
+
+	Refused      []driver.RefusedOutcome `json:"refused,omitempty"`
+	RefusedCount int                     `json:"refused_count,omitempty"`
+
+	Age      time.Duration `json:"age_ns,omitempty"`
+	ClaimAge time.Duration `json:"claim_age_ns,omitempty"`
+	DrainAge time.Duration `json:"drain_age_ns,omitempty"`
+	Stopped  bool          `json:"stopped,omitempty"`
 }
 
 // ReportOf returns what the API sends of a report.
@@ -62,7 +66,7 @@ func ReportOf(r driver.WorkerReport) ReportRequest {
 	return ReportRequest{
 		Name: r.Name, Host: r.Host, PID: r.PID, Version: r.Version, Queues: r.Queues, Kinds: r.Kinds,
 		Concurrency: r.Concurrency, Busy: r.Busy, Waiting: r.Waiting, Lease: r.Lease, Grace: r.Grace,
-		Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError,
+		Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError, Refused: r.Refused, RefusedCount: r.RefusedCount,
 		Age: r.Age, ClaimAge: r.ClaimAge, DrainAge: r.DrainAge, Stopped: r.Stopped,
 	}
 }
@@ -73,7 +77,7 @@ func (r ReportRequest) Report() driver.WorkerReport {
 		WorkerInfo: driver.WorkerInfo{
 			Name: r.Name, Host: r.Host, PID: r.PID, Version: r.Version, Queues: r.Queues, Kinds: r.Kinds,
 			Concurrency: r.Concurrency, Busy: r.Busy, Waiting: r.Waiting, Lease: r.Lease, Grace: r.Grace,
-			Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError,
+			Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError, Refused: r.Refused, RefusedCount: r.RefusedCount,
 		},
 		Age: r.Age, ClaimAge: r.ClaimAge, DrainAge: r.DrainAge, Stopped: r.Stopped,
 	}

@@ -34,6 +34,9 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 		if w.ClaimError != "" {
 			return finding{ops.Fail, fmt.Sprintf("the claims of worker %s fail: %s", w.Name, w.ClaimError), "mend what the error names"}, nil
 		}
+		if len(w.Refused) > 0 {
+			return describeRefused(w), nil
+		}
 		if !reader.IsDraining(w) && !slices.Contains(versions, w.Version) {
 			versions = append(versions, w.Version)
 		}
@@ -51,6 +54,13 @@ func fleet(ctx context.Context, d *doctor) (finding, error) {
 			"they were killed, hang, or are cut off: look at their processes and logs, and start them again if nothing has"}, nil
 	}
 	return finding{value: fmt.Sprintf("alive: %s; vanished in the last hour: %d", words.Count(len(live), "worker"), len(workers)-len(live))}, nil
+}
+
+// describeRefused returns the finding of a worker whose outcomes the backend refuses.
+func describeRefused(w driver.WorkerRecord) finding {
+	o := w.Refused[0]
+	return finding{ops.Warn, fmt.Sprintf("worker %s cannot record the outcomes of %s whose handlers have returned; that of job %d has been refused for %v: %s",
+		w.Name, words.Count(w.RefusedCount, "job"), o.ID, words.Short(o.Waited+w.Silent), o.Error), reader.AdviseRefused}
 }
 
 // workers returns the workers, and the transaction that keeps some of them from reporting

@@ -33,6 +33,12 @@ func whyRunning(ctx context.Context, q *inquiry) ([]Reason, error) {
 	if isKnown {
 		evidence = append(evidence, lastSeen(holder))
 	}
+	if reasons, err := whyRefused(ctx, q, holder, evidence); err != nil || len(reasons) > 0 {
+		return reasons, err
+	}
+	if more := holder.RefusedCount - len(holder.Refused); more > 0 {
+		evidence = append(evidence, fmt.Sprintf("its worker cannot record the outcomes of %s, whose handlers have returned: perhaps it is one of them", words.Count(more, "other job")))
+	}
 	if isKnown && holder.Waiting > 0 {
 		evidence = append(evidence, fmt.Sprintf("its worker has claimed %s ahead, which wait for a handler to end: perhaps it is one of them", words.Count(holder.Waiting, "job")))
 	}
@@ -57,6 +63,26 @@ func whyRunning(ctx context.Context, q *inquiry) ([]Reason, error) {
 	}
 	return []Reason{{ID: "runs-long", Level: ops.Warn, Evidence: append(evidence, why), Verdict: fmt.Sprintf("Job %d has been running for %v, which is long.", j.ID, words.Short(ran)),
 		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, q.Command("jobs", "cancel", j.ID))}}, nil
+}
+
+// whyRefused returns the reason if the job's handler has returned, and the backend refuses to record
+// its outcome.
+func whyRefused(ctx context.Context, q *inquiry, holder driver.WorkerRecord, evidence []string) ([]Reason, error) {
+	i := slices.IndexFunc(holder.Refused, func(o driver.RefusedOutcome) bool { return o.ID == q.job.ID })
+	if i < 0 {
+		return nil, nil
+	}
+	o := holder.Refused[i]
+	r := Reason{ID: "outcome-refused", Level: ops.Fail, Remedy: reader.AdviseRefused,
+		Verdict:  fmt.Sprintf("The handler of job %d has returned, but its outcome has been refused for %v: %s.", q.job.ID, words.Short(o.Waited+holder.Silent), o.Error),
+		Evidence: append(evidence, fmt.Sprintf("its worker cannot record the outcomes of %s", words.Count(holder.RefusedCount, "job")))}
+	if q.job.CancelAt.IsZero() {
+		return []Reason{r}, nil
+	}
+	by, err := nameCanceller(ctx, q)
+	r.Verdict += fmt.Sprintf(" It was cancelled %v ago.", words.Short(q.at.Sub(q.job.CancelAt)))
+	r.Evidence = append(r.Evidence, by...)
+	return []Reason{r}, err
 }
 
 // ignores is how long after its context has ended a handler is taken for one that ignores this.

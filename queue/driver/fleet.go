@@ -48,6 +48,8 @@ const (
 	ForgottenAfter = time.Hour
 	// MaxRuns is the most jobs of each worker that one call of [driver.Fleet].Runs returns.
 	MaxRuns = 1000
+	// MaxRefused is the most elements of the Refused of a [WorkerInfo].
+	MaxRefused = 10
 )
 
 // WorkerInfo is what a worker tells about itself. The names of its JSON form will not change.
@@ -78,6 +80,19 @@ type WorkerInfo struct {
 	Poll    time.Duration `json:"poll_ns"`
 	// ClaimError is the error of its last claim; "" if that has succeeded.
 	ClaimError string `json:"claim_error,omitempty"`
+	// Refused are outcomes that the backend has refused for some seconds, the first refused first, at
+	// most [MaxRefused]. RefusedCount is how many there are in all.
+	Refused      []RefusedOutcome `json:"refused,omitempty"`
+	RefusedCount int              `json:"refused_count,omitempty"`
+}
+
+// RefusedOutcome is an outcome that the backend refuses to record: the job's handler has returned,
+// and its worker goes on to hold the job and retries. The names of its JSON form will not change.
+type RefusedOutcome struct {
+	ID    int64  `json:"id"` // the job's
+	Error string `json:"error"`
+	// Waited is how long before the report the backend first refused the outcome.
+	Waited time.Duration `json:"waited_ns"`
 }
 
 // WorkerRecord is a worker as it has last reported itself. Times are the backend's. The names of

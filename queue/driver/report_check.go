@@ -90,7 +90,7 @@ func (r WorkerReport) Check() error {
 	for _, c := range []struct {
 		field string
 		n     int
-	}{{"PID", r.PID}, {"Concurrency", r.Concurrency}, {"Busy", r.Busy}, {"Waiting", r.Waiting}} {
+	}{{"PID", r.PID}, {"Concurrency", r.Concurrency}, {"Busy", r.Busy}, {"Waiting", r.Waiting}, {"RefusedCount", r.RefusedCount}} {
 		if c.n < 0 || c.n > math.MaxInt32 {
 			return invalid(c.field, "%d: between 0 and %d", c.n, math.MaxInt32)
 		}
@@ -104,6 +104,22 @@ func (r WorkerReport) Check() error {
 	} {
 		if c.d < 0 || c.d > check.MaxDelay {
 			return invalid(c.field, "%v: between 0 and %v", c.d, check.MaxDelay)
+		}
+	}
+	return checkRefused(r.Refused)
+}
+
+// checkRefused checks the Refused of a report.
+func checkRefused(all []RefusedOutcome) error {
+	if len(all) > MaxRefused {
+		return invalid("Refused", "%d: at most %d", len(all), MaxRefused)
+	}
+	for i, o := range all {
+		if err := checkText(fmt.Sprintf("Refused[%d].Error", i), o.Error); err != nil {
+			return err
+		}
+		if o.Waited < 0 || o.Waited > check.MaxDelay {
+			return invalid(fmt.Sprintf("Refused[%d].Waited", i), "%v: between 0 and %v", o.Waited, check.MaxDelay)
 		}
 	}
 	return nil

@@ -9,6 +9,9 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
+// AdviseRefused is what to do about outcomes that the backend refuses.
+const AdviseRefused = "mend what the error names, such as a constraint or a trigger on the table jobs: the worker retries until the outcome is recorded. If it stops before, its jobs run again"
+
 // Soon is within which time a worker that was not woken claims a due job: its Poll, and a claim.
 const Soon = 10 * time.Second
 

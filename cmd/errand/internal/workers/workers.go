@@ -29,9 +29,12 @@ with the jobs that each has claimed first. STATUS is
 
   live
   failing: the worker's last claim has failed, and -o wide has the error
+  refused: the database refuses outcomes of jobs whose handlers have returned.
+    The worker retries, and -o wide has how many, and the error of the first
   draining: the worker claims no more jobs, and ends when its jobs have ended
   vanished: the worker has not reported itself for more than 35 s
-  unknown: the worker reports nothing, such as a worker in SQL, but holds jobs`,
+  unknown: the worker holds jobs and has no report: it has stopped and could not
+    record their outcomes, or it reports nothing, such as a worker in SQL`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&most, "jobs", most, "how many jobs of each worker to show, 1 to 1000")
@@ -49,14 +52,14 @@ func (a app) workers(ctx context.Context, d *dburl.Database, most int) error {
 
 // Table returns a line for each worker.
 func Table(list []Worker) cli.Table {
-	t := cli.Table{Columns: cli.Columns("WORKER STATUS BUSY SEEN QUEUES KINDS RUNS | HOST PID VERSION STARTED CLAIMED LISTENS CLAIM_ERROR")}
+	t := cli.Table{Columns: cli.Columns("WORKER STATUS BUSY SEEN QUEUES KINDS RUNS | HOST PID VERSION STARTED CLAIMED LISTENS CLAIM_ERROR REFUSED")}
 	for _, w := range list {
 		if w.SeenAt.IsZero() { // nothing is known of it but what it holds
-			t.Add(w.Name, w.state(), "", "", "", "", w.runText(), "", "", "", "", "", "", "")
+			t.Add(w.Name, w.state(), "", "", "", "", w.runText(), "", "", "", "", "", "", "", "")
 			continue
 		}
 		t.Add(w.Name, w.state(), fmt.Sprintf("%d/%d", w.Busy, w.Concurrency), cli.AgeText(w.Silent)+" ago", strings.Join(w.Queues, ","),
-			w.kindText(), w.runText(), w.Host, strconv.Itoa(w.PID), w.Version, cli.TimeText(w.StartedAt), cli.TimeText(w.ClaimedAt), cli.YesNo(w.Listens), w.ClaimError)
+			w.kindText(), w.runText(), w.Host, strconv.Itoa(w.PID), w.Version, cli.TimeText(w.StartedAt), cli.TimeText(w.ClaimedAt), cli.YesNo(w.Listens), w.ClaimError, w.refusedText())
 	}
 	return t
 }
@@ -106,8 +109,17 @@ func (w Worker) state() string {
 		return "draining"
 	case w.ClaimError != "":
 		return "failing"
+	case len(w.Refused) > 0:
+		return "refused"
 	}
 	return "live"
+}
+
+func (w Worker) refusedText() string {
+	if len(w.Refused) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d: %s", w.RefusedCount, w.Refused[0].Error)
 }
 
 func (w Worker) kindText() string {

@@ -17,6 +17,7 @@ func TestWorkerStates(t *testing.T) {
 	for _, w := range []driver.WorkerReport{
 		{WorkerInfo: driver.WorkerInfo{Name: "draining", ClaimError: "boom"}, DrainAge: time.Minute},
 		{WorkerInfo: driver.WorkerInfo{Name: "failing", ClaimError: "boom"}},
+		{WorkerInfo: driver.WorkerInfo{Name: "refused", Refused: []driver.RefusedOutcome{{ID: 1, Error: "boom"}}, RefusedCount: 1}},
 		{WorkerInfo: driver.WorkerInfo{Name: "live"}},
 	} {
 		w.Queues, w.Concurrency, w.Lease = []string{queue.DefaultQueue}, 1, time.Minute
@@ -32,8 +33,8 @@ func TestWorkerStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := List(t.Context(), d, 1)
-	if err != nil || len(list) != 4 {
-		t.Fatalf("%d workers, %v, want 4", len(list), err)
+	if err != nil || len(list) != 5 {
+		t.Fatalf("%d workers, %v, want 5", len(list), err)
 	}
 	for _, w := range list {
 		want := w.Name
