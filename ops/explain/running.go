@@ -65,8 +65,8 @@ func whyRunning(ctx context.Context, q *inquiry) ([]Reason, error) {
 		Remedy: fmt.Sprintf("look at its handler; give the kind %s a Timeout; %s asks the handler to end", j.Kind, q.Command("jobs", "cancel", j.ID))}}, nil
 }
 
-// whyRefused returns the reason if the job's handler has returned, and the backend refuses to record
-// its outcome.
+// whyRefused returns the reason if the job's handler has returned, and the backend refuses to
+// record its outcome.
 func whyRefused(ctx context.Context, q *inquiry, holder driver.WorkerRecord, evidence []string) ([]Reason, error) {
 	i := slices.IndexFunc(holder.Refused, func(o driver.RefusedOutcome) bool { return o.ID == q.job.ID })
 	if i < 0 {
