@@ -26,7 +26,7 @@ func TestCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	postgres := functionsIn(t, "../queue", "../engine", "../backend/postgres", "../backend/internal/sqlkit")
+	postgres := functionsIn(t, "../queue", "../engine", "../internal/upkeep", "../backend/postgres", "../backend/internal/sqlkit")
 	sqlite := functionsIn(t, "../backend/sqlite", "../backend/sqlite/internal/writelock")
 	name := regexp.MustCompile("`([\\w.]+)`")
 	chains := 0
@@ -164,7 +164,7 @@ func callsParameter(f *ast.FuncDecl) (found bool) {
 }
 
 // startedLoop finds the loops that run.go starts in a goroutine, or in one with others.
-var startedLoop = regexp.MustCompile(`(?:\.Go\(func\(\) \{ |\t\t)r\.(?:\w+\.)?(\w+)\((?:ctx|extending|settling|listening)\b`)
+var startedLoop = regexp.MustCompile(`(?:\.Go\(func\(\) \{ |\t\t)(?:r|upkeep)\.(?:\w+\.)?(\w+)\((?:ctx|extending|settling|announcing|listening)\b`)
 
 // TestLoops: architecture.md names the loops that Worker.Run starts, all of them, and statements.md
 // the functions of the Postgres backend whose statements go to the pool by themselves.

@@ -129,6 +129,8 @@ func (r *run) run(ctx context.Context) error {
 	var loops, leases sync.WaitGroup
 	settling, abortSettling := context.WithCancel(context.WithoutCancel(ctx))
 	defer abortSettling()
+	announcing, abortAnnouncing := context.WithCancel(context.WithoutCancel(ctx))
+	defer abortAnnouncing()
 	extending, endExtending := context.WithCancel(context.WithoutCancel(ctx))
 	defer endExtending()
 	listening, endListening := context.WithCancel(context.WithoutCancel(ctx))
@@ -143,14 +145,15 @@ func (r *run) run(ctx context.Context) error {
 	r.settling.done.Go(func() { r.settling.settleLoop(settling) })
 	loops.Go(func() { r.wakeups.listen(listening) })
 	loops.Go(func() { r.warnUnserved(ctx) })
-	loops.Go(func() { r.upkeep.announceLoop(settling) })
+	loops.Go(func() { r.upkeep.announceLoop(announcing) })
 	r.startUpkeep(ctx, telling, &loops)
 	endClaiming := r.claims.start(ctx)
 	defer endClaiming()
 
 	<-ctx.Done()
 	idle := r.awaitGrace()
-	defer time.AfterFunc(stopTimeout-stoppedTimeout, abortSettling).Stop()
+	defer time.AfterFunc(stopTimeout-stoppedTimeout, abortSettling).Stop() // the last report comes after it
+	defer time.AfterFunc(stopTimeout, abortAnnouncing).Stop()
 	defer time.AfterFunc(stopTellingTimeout, endTelling).Stop()
 	defer time.AfterFunc(stopOnDeadTimeout, func() { endOnDead(queue.ErrShutdown) }).Stop()
 	endClaiming()

@@ -9,8 +9,8 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// upkeeping does what is not about the jobs that this worker holds: it reclaims and prunes jobs, fires
-// schedules, reads the paused kinds, and calls OnDead for reclaimed jobs.
+// upkeeping does what is not about the jobs that this worker holds: it reclaims and prunes jobs,
+// fires schedules, reads the paused kinds, and calls OnDead for reclaimed jobs.
 type upkeeping struct {
 	*shared
 	held      *holding

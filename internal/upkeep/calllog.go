@@ -13,8 +13,9 @@ import (
 // LongestPause is the longest pause before a failed call is retried.
 const LongestPause = 3 * time.Second
 
-// CallLog logs when an operation of a worker or a gateway begins to fail, when it fails with a new error, and
-// when it works again. It decides how long to pause before a retry. Only one goroutine may use it.
+// CallLog logs when an operation of a worker or a gateway begins to fail, when it fails with a new
+// error, and when it works again. It decides how long to pause before a retry. Only one goroutine
+// may use it.
 type CallLog struct {
 	log       *slog.Logger
 	operation string

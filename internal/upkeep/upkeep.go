@@ -1,6 +1,6 @@
-// Package upkeep does what a worker and a gateway do beside the jobs that they hand out: it reclaims
-// and prunes jobs, fires schedules, reads the paused kinds, and listens for jobs. All of it may be
-// done by any number of workers and gateways at once.
+// Package upkeep does what a worker and a gateway do beside the jobs that they hand out: it
+// reclaims and prunes jobs, fires schedules, reads the paused kinds, and listens for jobs. All of
+// it may be done by any number of workers and gateways at once.
 package upkeep
 
 import (

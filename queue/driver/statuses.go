@@ -10,8 +10,8 @@ func Cancellable() []queue.Status {
 // Editable returns the statuses of jobs that Edit changes.
 func Editable() []queue.Status { return []queue.Status{queue.StatusPending, queue.StatusHeld} }
 
-// Redrivable returns the statuses of jobs that Redrive makes pending. Without a Status it takes dead
-// jobs only.
+// Redrivable returns the statuses of jobs that Redrive makes pending. Without a Status it takes
+// dead jobs only.
 func Redrivable() []queue.Status {
 	return []queue.Status{queue.StatusDead, queue.StatusCancelled, queue.StatusHeld}
 }
