@@ -54,13 +54,7 @@ func TestCapabilities(t *testing.T) {
 // package driver that the backend lacks, after the words "except for", and no others. Delegator is
 // for values that stand for several backends.
 func TestOptionalInterfaces(t *testing.T) {
-	capabilities := make(map[string][]string) // methods by interface
-	for _, m := range regexp.MustCompile(`(?ms)^type (\w+) interface \{\n(.*?)^\}`).FindAllStringSubmatch(driverCode(t), -1) {
-		for _, method := range regexp.MustCompile(`(?m)^\t(\w+)\(`).FindAllStringSubmatch(m[2], -1) {
-			capabilities[m[1]] = append(capabilities[m[1]], method[1])
-		}
-	}
-	delete(capabilities, "Delegator")
+	capabilities := capabilitiesIn(t)
 	if len(capabilities) < 20 {
 		t.Fatalf("found only %d interfaces", len(capabilities))
 	}
@@ -102,4 +96,38 @@ func driverCode(t *testing.T) string {
 		}
 	}
 	return all.String()
+}
+
+// TestRouterOffers: the router's list of offers has each capability that it has methods for. For
+// one that is not in the list it would claim that every backend has it.
+func TestRouterOffers(t *testing.T) {
+	list := read(t, "../backend/router/delegate.go")
+	code := functionsIn(t, "../backend/router")
+	found := 0
+	for name, methods := range capabilitiesIn(t) {
+		has := !slices.ContainsFunc(methods, func(method string) bool { return code["Queue."+method] == nil })
+		if name == "Upkeeper" || !has { // the router's own
+			continue
+		}
+		found++
+		if !regexp.MustCompile(`\bdriver\.` + name + `\b`).MatchString(list) {
+			t.Errorf("backend/router/delegate.go has no offer of %s", name)
+		}
+	}
+	if found < 8 {
+		t.Errorf("found only %d capabilities of the router", found)
+	}
+}
+
+// capabilitiesIn returns the methods of each capability of package driver.
+func capabilitiesIn(t *testing.T) map[string][]string {
+	t.Helper()
+	capabilities := make(map[string][]string)
+	for _, m := range regexp.MustCompile(`(?ms)^type (\w+) interface \{\n(.*?)^\}`).FindAllStringSubmatch(driverCode(t), -1) {
+		for _, method := range regexp.MustCompile(`(?m)^\t(\w+)\(`).FindAllStringSubmatch(m[2], -1) {
+			capabilities[m[1]] = append(capabilities[m[1]], method[1])
+		}
+	}
+	delete(capabilities, "Delegator")
+	return capabilities
 }
