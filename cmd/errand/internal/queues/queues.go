@@ -39,8 +39,9 @@ func (a app) queuesCommand() *cobra.Command {
 			Use:   "list",
 			Short: "List the queues that have jobs or rules",
 			Long: `queues list shows how many jobs of each status a queue has, and for how long the
-oldest due job has waited. A ~ marks an estimate. PAUSED is yes, no, or the
-number of paused groups.`,
+oldest due job has waited. A ~ marks an estimate (see errand stats). In a long
+table a queue that has a few completed jobs and no others may be missing. PAUSED
+is yes, no, or the number of paused groups.`,
 			Args: cobra.NoArgs,
 			RunE: a.Reading(a.listQueues),
 		},

@@ -20,7 +20,8 @@ func (a app) statsCommand() *cobra.Command {
 		Use:   "stats",
 		Short: "Count jobs, or how runs have ended",
 		Long: `stats counts the jobs of each queue and status. A ~ marks an estimate: a number
-above 10,000 may be an estimate. With --since the command counts how the runs of
+above 10,000 may be one, and in a long table the number of completed jobs,
+however few they are. With --since the command counts how the runs of
 each queue and kind have ended, from so long ago until now, and shows how long
 jobs ran and waited: half of the jobs at most p50, 99 of 100 jobs at most p99.
 Runs of the last ten seconds may be missing.`,
