@@ -97,8 +97,8 @@ func rankOf(r Reason) int {
 	return 0
 }
 
-// withoutVanished says that the reason is there because of workers that have vanished, if there are
-// any.
+// withoutVanished says that workers did so that have vanished, if there are any. Nobody knows
+// whether others have done so since and were stopped in order, so the remedy that holds then stays.
 func withoutVanished(r Reason, gone []driver.WorkerRecord) Reason {
 	if len(gone) == 0 {
 		return r
@@ -109,6 +109,6 @@ func withoutVanished(r Reason, gone []driver.WorkerRecord) Reason {
 	if more := len(gone) - 1; more > 0 {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("vanished in the last hour: %d more that did", more))
 	}
-	r.Remedy = "start it again. Its log, or that of its host, says what ended it"
+	r.Remedy = "start it again (its log, or that of its host, says what ended it); or, if a deploy has replaced it: " + r.Remedy
 	return r
 }

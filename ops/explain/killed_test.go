@@ -76,15 +76,16 @@ func TestKilled(t *testing.T) {
 		t.Errorf("evidence %q, want %q", a.Reasons[0].Evidence, want)
 	}
 	other := driver.WorkerInfo{Name: "other", Queues: []string{"email"}, Kinds: []string{"emails.sent"}}
-	for _, c := range []struct{ reason, doctor string }{
-		{"queue-not-served", "emails (worker victim did, and vanished "},
-		{"kind-not-handled", "emails.send in the queue emails (worker victim did, and vanished "},
+	for _, c := range []struct{ reason, doctor, replaced string }{
+		{"queue-not-served", "emails (worker victim did, and vanished ", "start a worker with this queue"},
+		{"kind-not-handled", "emails.send in the queue emails (worker victim did, and vanished ", "if it is retired: errand jobs cancel --kind emails.send"},
 	} {
 		opstest.Report(t, q, other)
 		other.Queues = []string{"email", "emails"}
 		a := opstest.Explain(t, q, explain.Question{ID: id})
 		opstest.WantReason(t, a, c.reason)
-		if r := a.Reasons[0]; !strings.Contains(r.Verdict, "any more: victim did, and vanished 1m") || !strings.HasPrefix(r.Remedy, "start it again") {
+		if r := a.Reasons[0]; !strings.Contains(r.Verdict, "any more: victim did, and vanished 1m") || !strings.HasPrefix(r.Remedy, "start it again") ||
+			!strings.Contains(r.Remedy, "if a deploy has replaced it: ") || !strings.Contains(r.Remedy, c.replaced) {
 			t.Errorf("got %+v", r)
 		}
 		found := opstest.Examine(t, q, doctor.Options{})
