@@ -6,6 +6,24 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
+const (
+	// maxClaim is the most jobs of one claim: a longer batch is no faster. Twice as many may wait,
+	// so that one claim is under way while slots work through the jobs of the claim before.
+	maxClaim    = 1000
+	maxPrefetch = 2 * maxClaim
+	// maxUnsettled is how many outcomes may wait to be settled before the worker stops claiming. It
+	// keeps a slow database from falling further behind.
+	maxUnsettled = 5000
+	// groupPrefetch divides Prefetch where jobs have groups: a job of another group should not wait
+	// behind many that were claimed before it came.
+	groupPrefetch = 4
+	// lastTriesEach is how many jobs in their last attempt start without a claim ahead, for each one
+	// that was released. With 1, a worker that has only such jobs released each of them once.
+	lastTriesEach = 4
+	// claimBytes bounds the payloads and headers of one claim, and of the jobs that wait besides.
+	claimBytes = 16 << 20
+)
+
 // ahead decides how many jobs a worker claims ahead, beyond those that have a free slot. It has no
 // lock of its own.
 type ahead struct {

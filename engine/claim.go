@@ -12,31 +12,14 @@ import (
 )
 
 const (
-	// maxClaim is the most jobs of one claim: a longer batch is no faster. Twice as many may wait,
-	// so that one claim is under way while slots work through the jobs of the claim before.
-	maxClaim    = 1000
-	maxPrefetch = 2 * maxClaim
-	// maxUnsettled is how many outcomes may wait to be settled before the worker stops claiming. It
-	// keeps a slow database from falling further behind.
-	maxUnsettled = 5000
 	// claimPause is the longest pause after a claim that came back short, and pauseShare how many
 	// times as long as the claim the pause is. Without the pause, claims of one or two jobs would
 	// keep the machine busy while jobs trickle in.
 	claimPause = 3 * time.Millisecond
 	pauseShare = 2
-	// groupPrefetch divides Prefetch where jobs have groups: a job of another group should not wait
-	// behind many that were claimed before it came.
-	groupPrefetch = 4
-	// lastTriesEach is how many jobs in their last attempt start without a claim ahead, for each one
-	// that was released. With 1, a worker that has only such jobs released each of them once.
-	lastTriesEach = 4
-	// claimBytes bounds the payloads and headers of one claim, and of the jobs that wait besides.
 	// maxShrinkage is how often the worker halves claimBytes, and the number of jobs, at most,
 	// while claims are not answered in time.
-	claimBytes   = 16 << 20
 	maxShrinkage = 10
-	// claimTimeout bounds a claim whose answer never arrives.
-	claimTimeout = 10 * time.Second
 	// longestClaim bounds a claim after payloads that were not read within claimTimeout. During it
 	// no other job is claimed.
 	longestClaim = 2 * time.Minute

@@ -10,21 +10,11 @@ import (
 )
 
 const (
-	// onDeadTimeout is how long OnDead may run before its context ends. stopOnDeadTimeout is how
-	// long after Grace all contexts of OnDead end. Then stopTimeout leaves time to settle.
-	// stopTellingTimeout is how long after Grace the calls end that tell of dead jobs, so that there
-	// is time for OnDead.
-	onDeadTimeout      = 10 * time.Second
-	stopOnDeadTimeout  = awaitCancelled - time.Second
-	stopTellingTimeout = stopOnDeadTimeout / 2
 	// maxOnDead is how many calls of OnDead for reclaimed jobs run at once, and maxDeaths how many
 	// jobs wait for one.
 	maxOnDead = 10
 	maxDeaths = 10_000
 )
-
-// isLastAttempt reports whether a job is in its last attempt: a crash makes it dead.
-func isLastAttempt(job *queue.Job) bool { return job.Attempt >= job.MaxAttempts }
 
 // announceReclaimed makes announceLoop call OnDead for each of the reclaimed jobs that is dead. It
 // does not wait.

@@ -141,15 +141,3 @@ func (l *leases) guardLoop(ctx context.Context) {
 
 // heartbeat returns the time between two heartbeats.
 func (s *shared) heartbeat() time.Duration { return min(s.Lease/3, maxHeartbeat) }
-
-// guardInterval returns the time between two checks of the held jobs.
-func (s *shared) guardInterval() time.Duration { return min(s.Lease/12, stuckAfter/2) }
-
-// endsSoon reports whether a lease may expire before the next check.
-func (s *shared) endsSoon(expires, now time.Time) bool {
-	return expires.Before(now.Add(2 * s.guardInterval()))
-}
-
-// longestWait returns how long a job that was expected to start within Prefetch may wait. After
-// that, handlers have become slow, and other workers may have free slots.
-func (s *shared) longestWait() time.Duration { return max(10*s.Prefetch, time.Second) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +32,6 @@ const (
 	// has stopped still reports.
 	reportTimeout  = 3 * time.Second
 	stoppedTimeout = time.Second
-	// maxErrorText is how many bytes of an error a report has.
-	maxErrorText = 500
 )
 
 // reporting counts what runs come to, and reports the worker.
@@ -152,20 +149,6 @@ func (r *reporting) newReport(draining time.Time) driver.WorkerReport {
 	report.ClaimError = reportText(r.lastClaim.err)
 	report.Age, report.ClaimAge, report.DrainAge = ageOf(r.started), ageOf(r.lastClaim.at), ageOf(draining)
 	return report
-}
-
-// reportText returns the text of an error as a report has it.
-func reportText(err error) string {
-	text := queue.ErrorText(err)
-	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "")
-}
-
-// ageOf returns how long ago at was: at least a nanosecond, or 0 if at is zero.
-func ageOf(at time.Time) time.Duration {
-	if at.IsZero() {
-		return 0
-	}
-	return max(time.Since(at), 1)
 }
 
 // version returns the version of errand that this program was built with: "(devel)" for a checkout,

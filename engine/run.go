@@ -2,53 +2,13 @@ package engine
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/errandhq/errand/internal/handling"
 	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
-
-// shared is what every part of a running worker knows: the Worker's fields, and what follows from
-// them. None of it changes once the loops have started, except for the last two, which have locks
-// of their own.
-type shared struct {
-	Worker
-	kinds    []string                 // the kinds to claim; nil for every kind
-	timeouts map[string]time.Duration // of the kinds that have a Timeout
-	started  time.Time                // when Run was called
-	serving  context.Context          // Run's; once it has ended, nothing more is claimed or started
-	quit     context.CancelCauseFunc  // ends serving with an error, which Run returns
-	handlers context.Context          // parent of handlers' contexts: Run's values, but it never ends
-	onDead   context.Context          // parent of the contexts of OnDead: ends soon after Grace
-	unnamed  *slog.Logger             // Logger without the name of the worker
-
-	failures failureLog
-	outage   outage
-}
-
-// outage is when a call last failed because of the database.
-type outage struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-// begin notes that a call has just failed.
-func (o *outage) begin() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.at = time.Now()
-}
-
-// isWithin reports whether a call has failed within the last d.
-func (o *outage) isWithin(d time.Duration) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return !o.at.IsZero() && time.Since(o.at) < d
-}
 
 // run is one call of Worker.Run. It makes the parts, starts their loops, and stops them in order. A
 // part knows the parts that its arrow points to:
@@ -87,28 +47,6 @@ func newRun(ctx context.Context, quit context.CancelCauseFunc, w Worker) *run {
 	r.claims = newClaims(r.shared, r.held, r.wakeups, r.reporting, r.leases, r.slots)
 	r.upkeep = newUpkeep(r.shared, r.held, r.wakeups, r.reporting)
 	return r
-}
-
-func newShared(ctx context.Context, quit context.CancelCauseFunc, w Worker) *shared {
-	s := &shared{
-		Worker:   w,
-		started:  time.Now(),
-		serving:  ctx,
-		quit:     quit,
-		handlers: handling.WithBatches(context.WithoutCancel(ctx), w.Concurrency, ctx.Done()),
-		unnamed:  w.Logger,
-	}
-	s.Logger = w.Logger.With("worker", w.Name)
-	s.failures.log = s.Logger
-	if mux, ok := queue.MuxOf(w.Handler); ok {
-		s.kinds, s.timeouts = mux.Kinds(), make(map[string]time.Duration)
-		for _, kind := range s.kinds {
-			if own := mux.Timeout(kind); own != 0 {
-				s.timeouts[kind] = own
-			}
-		}
-	}
-	return s
 }
 
 // run starts the loops of a worker, and stops them in this order: claiming, handlers, settling,
@@ -198,33 +136,4 @@ func (r *run) startUpkeep(ctx, telling context.Context, loops *sync.WaitGroup) {
 			upkeep.PauseLoop(ctx, pauser, r.watchCalls("read paused kinds"), r.wakeups.poll, r.upkeep.setPauses)
 		})
 	}
-}
-
-// signal makes the next receive from c succeed.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// handlerContext returns the context for a handler of that kind, which ends after the Timeout of
-// the kind or of the worker.
-func (s *shared) handlerContext(kind string) (context.Context, context.CancelCauseFunc) {
-	timeout := s.Timeout
-	if own, ok := s.timeouts[kind]; ok {
-		timeout = own
-	}
-	return cancelAfter(s.handlers, timeout)
-}
-
-// cancelAfter returns a context that ends after the timeout, or when cancel is called. A timeout of
-// 0 or below means no limit.
-func cancelAfter(parent context.Context, timeout time.Duration) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(parent)
-	if timeout <= 0 {
-		return ctx, cancel
-	}
-	ctx, stop := context.WithTimeout(ctx, timeout)
-	return ctx, func(cause error) { cancel(cause); stop() }
 }

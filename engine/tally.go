@@ -115,14 +115,6 @@ func (r *reporting) minuteNow() int64 { return r.steadyNow().Unix() / 60 }
 // steadyNow returns the time by a clock that does not jump while the worker runs.
 func (r *reporting) steadyNow() time.Time { return r.started.Add(time.Since(r.started)) }
 
-// dueAt returns when the job became due, by the backend's clock.
-func dueAt(job *queue.Job) time.Time {
-	if job.ScheduledAt.After(job.CreatedAt) {
-		return job.ScheduledAt
-	}
-	return job.CreatedAt
-}
-
 // hasTallies reports whether anything was counted since the last report.
 func (r *reporting) hasTallies() bool {
 	r.mu.Lock()

@@ -124,9 +124,6 @@ const (
 
 	// shortestLease is the shortest lease that a worker can extend in time.
 	shortestLease = 100 * time.Millisecond
-	// stuckAfter is how long after the end of its context a handler may run before the worker
-	// reports it as stuck.
-	stuckAfter = 5 * time.Second
 )
 
 // Run claims and runs jobs until ctx ends. Then it stops in order: it releases the jobs that it has
