@@ -15,15 +15,17 @@ import (
 // Claimants: workers of other languages.
 //
 // Problem: they claim and settle, and report neither themselves nor what their runs came to. Nobody
-// sees then that they work, nor that their jobs die. No client sends statistics. Rule: the gateway
-// keeps what it has given to each claimant. It reports the claimant each driver.ReportInterval, and
-// logs and counts its outcomes as a Worker does. A worker that reports itself, to this gateway or
-// another, also logs its outcomes, so the gateway only counts them: the record of such a worker
-// names its process, which that of a claimant does not. Ends: the gateway forgets a claimant that
-// sends nothing for its lease, and at least for driver.VanishedAfter. It removes the record if the
-// claimant held no jobs; else that shows a worker that has vanished. Bounds: maxClaimants; of jobs
-// that a different gateway has given away, only deaths count, and only if their worker claims here,
-// too. Shown by: TestClaimants, TestClaimantsDeaths, TestClaimantReportsItself.
+// sees then that they work, nor that their jobs die. No client sends statistics.
+// Rule: the gateway keeps what it has given to each claimant. It reports the claimant each
+// driver.ReportInterval, and logs and counts its outcomes as a Worker does. A worker that reports
+// itself, to this gateway or another, also logs its outcomes, so the gateway only counts them: the
+// record of such a worker names its process, which that of a claimant does not.
+// Ends: the gateway forgets a claimant that sends nothing for its lease, and at least for
+// driver.VanishedAfter. It removes the record if the claimant held no jobs; else that shows a worker
+// that has vanished.
+// Bounds: maxClaimants; of jobs that a different gateway has given away, only deaths count, and
+// only if their worker claims here, too.
+// Shown by: TestClaimants, TestClaimantsDeaths, TestClaimantReportsItself.
 
 const (
 	// maxClaimants is how many claimants a gateway keeps. It leaves further ones alone.
