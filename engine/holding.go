@@ -2,13 +2,10 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // holding is the jobs that the worker holds, under one lock. Claims add jobs, slots start and
@@ -27,14 +24,6 @@ type holding struct {
 	slots  int      // goroutines that run handlers, busy or not
 	paused []string // the kinds that are paused
 	stop   stopping
-}
-
-// stopping is what a worker that stops keeps account of.
-type stopping struct {
-	idle       chan struct{} // set by whenIdle, closed by noteIdle
-	graceEnded time.Time     // when the contexts of handlers ended; zero before that
-	// jobs released at shutdown: with handlers that were cancelled, and without
-	interrupted, unstarted int
 }
 
 func newHolding(s *shared) *holding {
@@ -208,17 +197,6 @@ func (held *holding) release(h *heldJob) {
 	signal(held.finished)
 }
 
-// releaseWaiting releases the jobs that have not been started.
-func (held *holding) releaseWaiting() {
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	for h := range held.jobs.all() {
-		if h.state == stateWaiting {
-			held.release(h)
-		}
-	}
-}
-
 // take takes finished jobs, the oldest first: at most n, or at most retries whose outcomes have
 // failed.
 func (held *holding) take(n, retries int) []*heldJob {
@@ -232,60 +210,6 @@ func (held *holding) hasFinished() bool {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	return len(held.jobs.finished) > 0
-}
-
-// putBack puts a batch that could not be settled, because of err, behind the other finished jobs.
-func (held *holding) putBack(batch []*heldJob, err error) {
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	held.jobs.putBack(batch)
-	if len(batch) == 1 { // of several outcomes, one may be the cause
-		batch[0].refuse(err, time.Now())
-	}
-}
-
-// setAside sets jobs aside whose outcomes the backend does not record for now, because of err.
-// Their leases are extended from now on, however long the retries take.
-func (held *holding) setAside(batch []*heldJob, err error) {
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	for _, h := range batch {
-		held.jobs.setAside(h)
-	}
-	held.refuse(batch, err)
-}
-
-// noteRefusal notes that the backend has refused the outcomes of jobs that are set aside again.
-func (held *holding) noteRefusal(batch []*heldJob, err error) {
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	held.refuse(batch, err)
-}
-
-// refuse notes why the backend refuses outcomes. The caller holds held.mu.
-func (held *holding) refuse(batch []*heldJob, err error) {
-	now := time.Now()
-	for _, h := range batch {
-		h.refuse(err, now)
-	}
-}
-
-// refused returns the outcomes that the backend has refused for longer than the pause between two
-// retries, as a report has them, and how many there are in all.
-func (held *holding) refused() (first []driver.RefusedOutcome, count int) {
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	var all []*heldJob
-	for h := range held.jobs.all() {
-		if at := h.refused.at; !at.IsZero() && time.Since(at) >= upkeep.LongestPause {
-			all = append(all, h)
-		}
-	}
-	slices.SortFunc(all, func(a, b *heldJob) int { return a.refused.at.Compare(b.refused.at) })
-	for _, h := range all[:min(len(all), driver.MaxRefused)] {
-		first = append(first, driver.RefusedOutcome{ID: h.job.ID, Error: reportText(h.refused.err), Waited: ageOf(h.refused.at)})
-	}
-	return first, len(all)
 }
 
 // applyCancels makes Cancel of the outcome of each settled job that would run again although Extend
@@ -325,42 +249,4 @@ func (held *holding) unsettled() int {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	return held.jobs.unsettled()
-}
-
-// released returns how many jobs were released because the worker stops: with handlers that were
-// cancelled, and without.
-func (held *holding) released() (interrupted, unstarted int) {
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	return held.stop.interrupted, held.stop.unstarted
-}
-
-// cancelBusy ends the contexts of the handlers that run. Those of OnDead end a little later.
-func (held *holding) cancelBusy(cause error) {
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	held.stop.graceEnded = time.Now()
-	for h := range held.jobs.all() {
-		if h.isBusy() && !h.isAnnounced {
-			h.cancel(cause)
-		}
-	}
-}
-
-// whenIdle returns a channel that is closed as soon as no handler runs, and no OnDead in a slot.
-func (held *holding) whenIdle() <-chan struct{} {
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	idle := make(chan struct{})
-	held.stop.idle = idle
-	held.noteIdle()
-	return idle
-}
-
-// noteIdle closes the channel of whenIdle, once, if nothing runs. The caller holds held.mu.
-func (held *holding) noteIdle() {
-	if held.stop.idle != nil && held.jobs.busy == 0 {
-		close(held.stop.idle)
-		held.stop.idle = nil
-	}
 }

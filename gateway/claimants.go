@@ -21,8 +21,8 @@ import (
 // itself, to this gateway or another, also logs its outcomes, so the gateway only counts them: the
 // record of such a worker names its process, which that of a claimant does not.
 // Ends: the gateway forgets a claimant that sends nothing for its lease, and at least for
-// driver.VanishedAfter. It removes the record if the claimant held no jobs; else that shows a worker
-// that has vanished.
+// driver.VanishedAfter. It removes the record if the claimant held no jobs; else that shows a
+// worker that has vanished.
 // Bounds: maxClaimants; of jobs that a different gateway has given away, only deaths count, and
 // only if their worker claims here, too.
 // Shown by: TestClaimants, TestClaimantsDeaths, TestClaimantReportsItself.

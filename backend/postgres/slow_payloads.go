@@ -16,8 +16,8 @@ import (
 // Problem: a payload that takes longer on the link than a claim may take would be claimed, not read
 // and released for ever, and the jobs behind it would never run.
 // Rule: its job is released with a delay that grows with each failure, and the claim's error is a
-// [driver.SlowError], after which the worker gives claims more time. While such jobs are known, long
-// payloads are read one by one, and a slow one only at the head of its claim.
+// [driver.SlowError], after which the worker gives claims more time. While such jobs are known,
+// long payloads are read one by one, and a slow one only at the head of its claim.
 // Bounds: a job is forgotten when its payload is read, or slowMemory after the last failure.
 // Shown by: TestSlowPayload.
 
