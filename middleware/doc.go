@@ -1,5 +1,5 @@
-// Package middleware holds what may stand between a [engine.Worker] and its handlers. Each piece is
-// a [queue.Middleware], or makes one. [queue.Chain] joins them, the first outermost:
+// Package middleware holds what may stand between an [engine.Worker] and its handlers. Each piece
+// is a [queue.Middleware], or makes one. [queue.Chain] joins them, the first outermost:
 //
 //	handler := queue.Chain(mux,
 //		middleware.Log(nil),

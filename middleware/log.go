@@ -13,7 +13,7 @@ import (
 // has level Info if the job is done, released or cancelled, Warn if it will be retried, and Error
 // if it is dead. A nil logger means [slog.Default] at the time of the run.
 //
-// A [engine.Worker] logs failures itself, unless Log has: then the error that Log returns says so
+// An [engine.Worker] logs failures itself, unless Log has: then the error that Log returns says so
 // ([queue.Logged]), and each failure is logged once. Use Log to see the successes too, with their
 // durations, or to log through a [slog.Handler] that reads the context. Log leaves nothing out:
 // 10,000 failures are 10,000 records, while the worker would count most of them. Log reports what

@@ -6,7 +6,7 @@ import (
 )
 
 // ConnHolder is a [Handler] that holds a connection while it runs a job, as the handler of
-// middleware.Tx does. A [engine.Worker] finds it as its Handler, within a [Chain] or [Mux], and
+// middleware.Tx does. An [engine.Worker] finds it as its Handler, within a [Chain] or [Mux], and
 // behind a method Unwrap() queue.Handler. It returns an error at start if the pool is too small
 // ([driver.Pooled]).
 type ConnHolder interface {

@@ -61,7 +61,7 @@ func invalid(field, format string, args ...any) *InvalidError {
 var ErrNewer = errors.New("the database's schema is newer than this program")
 
 // SetupError is the error of a backend that is not set up: a table is missing, or a right. If it is
-// the error of a [engine.Worker]'s first claims, Run returns it. After its first successful claim
+// the error of an [engine.Worker]'s first claims, Run returns it. After its first successful claim
 // the worker logs it like any other error and retries.
 type SetupError struct {
 	Problem string // what is missing and what to do about it

@@ -10,7 +10,7 @@ import (
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
-// TestChain: the first middleware is the outermost, and As finds the handler within.
+// TestChain: the first middleware is the outermost, and MuxOf finds the Mux within.
 func TestChain(t *testing.T) {
 	var order []string
 	mark := func(name string) queue.Middleware {
@@ -34,7 +34,7 @@ func TestChain(t *testing.T) {
 		t.Errorf("order: got %v, want %v", order, want)
 	}
 	if found, ok := queue.MuxOf(h); !ok || found != mux {
-		t.Errorf("As: got %v, %v, want the Mux within", found, ok)
+		t.Errorf("MuxOf: got %v, %v, want the Mux within", found, ok)
 	}
 }
 

@@ -80,7 +80,7 @@ type Job struct {
 	// Claim and by an [driver.Inspector].
 	Unreadable error `json:"-"`
 	// Limited is true if a [Rule] limits how many jobs of the queue run or start. The job's end leaves
-	// a place for another job, so a [engine.Worker] that has settled it claims at once. Filled in by
+	// a place for another job, so an [engine.Worker] that has settled it claims at once. Filled in by
 	// Claim.
 	Limited bool `json:"limited,omitempty"`
 	// Duplicate is true if the job was not written because a live job of the queue has its Key. ID

@@ -20,7 +20,7 @@ type Kind[T any] struct {
 	// jobs of the kind exist.
 	Name string
 	// Queue, Priority, MaxAttempts and Ordered are copied to the jobs that New makes. Their zero
-	// values mean the same as in [Job]. A [engine.Worker] that is to run the jobs must serve Queue.
+	// values mean the same as in [Job]. An [engine.Worker] that is to run the jobs must serve Queue.
 	Queue       string
 	Priority    int32
 	MaxAttempts int

@@ -197,7 +197,7 @@ func TestChainOrder(t *testing.T) {
 		t.Errorf("ran %v, want a b c handler", got)
 	}
 	if found, ok := queue.MuxOf(h); !ok || found != mux {
-		t.Error("As does not find the Mux in the chain")
+		t.Error("MuxOf does not find the Mux in the chain")
 	}
 }
 

@@ -16,7 +16,7 @@ const unknownKindDelay = 10 * time.Second
 // Mux is a [Handler] that passes each job to the handler of its kind. The zero value is an empty
 // Mux, ready for use. It is safe for concurrent use, and must not be copied.
 //
-// A [engine.Worker] finds a Mux that is its Handler, that is within a [Chain], or that a handler
+// An [engine.Worker] finds a Mux that is its Handler, that is within a [Chain], or that a handler
 // returns from a method Unwrap() queue.Handler. The worker then claims only the kinds that are
 // registered when Run begins. So old workers leave the jobs of a new version alone during a rolling
 // deploy. A worker cannot find a Mux within a function. It then claims every kind, and logs a

@@ -122,7 +122,7 @@ func ProgressOf(ctx context.Context) json.RawMessage {
 }
 
 // WithResults returns a context in which SetOutput and SetProgress work as in a worker's. It is for
-// tests that call a handler, and for code that runs handlers without a [engine.Worker].
+// tests that call a handler, and for code that runs handlers without an [engine.Worker].
 func WithResults(ctx context.Context) context.Context { return &handling.Context{Context: ctx} }
 
 // Output returns the output of a completed job as a T. If the job is not completed, or has no

@@ -47,7 +47,7 @@ type Enqueuer interface {
 	Enqueue(ctx context.Context, db DB, jobs ...*Job) error
 }
 
-// Consumer claims, extends and settles jobs. A [engine.Worker] needs no more of a backend. Its
+// Consumer claims, extends and settles jobs. An [engine.Worker] needs no more of a backend. Its
 // methods may be called concurrently. Slices and jobs belong to the caller, also the slices and
 // jobs that the methods return. The caller passes claimed jobs to Extend and Settle with ID, Fence
 // and Worker unchanged: they prove that the caller holds the job.
@@ -89,7 +89,7 @@ type Queue interface {
 	Consumer
 }
 
-// DefaultQueue is the queue of a [Job] or a [engine.Worker] that names none.
+// DefaultQueue is the queue of a [Job] or an [engine.Worker] that names none.
 const DefaultQueue = "default"
 
 // ClaimRequest says which jobs a worker wants, how many and for how long.

@@ -48,10 +48,10 @@ const (
 )
 
 // Upkeep implements [driver.Upkeeper]: it forwards the jobs of the outbox until ctx ends, and
-// reclaims jobs of the home. A [engine.Worker] of the router calls it. A program may call it beside
-// its workers, or without any. OnDead and Observe are also called for a job of the queue [Outbox]
-// that its backend refuses; [InOutbox] tells what was enqueued. OnDead may be called for ten
-// reclaimed jobs at once, and for a hundred that are refused, besides the calls of the worker.
+// reclaims jobs of the home. An [engine.Worker] of the router calls it. A program may call it
+// beside its workers, or without any. OnDead and Observe are also called for a job of the queue
+// [Outbox] that its backend refuses; [InOutbox] tells what was enqueued. OnDead may be called for
+// ten reclaimed jobs at once, and for a hundred that are refused, besides the calls of the worker.
 func (q *Queue) Upkeep(ctx context.Context, o driver.UpkeepOptions) error {
 	if len(q.targets) == 1 {
 		return nil

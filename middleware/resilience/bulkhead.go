@@ -33,7 +33,7 @@ const defaultSnooze = time.Second
 //
 // A waiting job occupies a slot of the worker, so keep MaxWait short. A snoozed job is claimed and
 // released again and again, each time behind jobs that became due meanwhile. So a kind that often
-// exceeds its limit is better off in a queue of its own, with a [engine.Worker] whose Concurrency
+// exceeds its limit is better off in a queue of its own, with an [engine.Worker] whose Concurrency
 // is the limit: that worker claims only what it can run.
 //
 // Bulkhead panics if limit is below 1, or if a duration of o is below 0 or above a year.

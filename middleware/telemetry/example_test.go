@@ -174,7 +174,7 @@ func ExampleTelemetry_ObserveWorkers() {
 		log.Fatal(err)
 	}
 	q := queuetest.New(queuetest.Options{})
-	err = q.ReportWorkers(ctx, driver.WorkerReport{ // a engine.Worker does it by itself
+	err = q.ReportWorkers(ctx, driver.WorkerReport{ // an engine.Worker does it by itself
 		WorkerInfo: driver.WorkerInfo{Name: "web-1", Queues: []string{"mail"}, Concurrency: 10},
 		Stats:      []driver.MinuteStats{{Queue: "mail", Kind: "email.welcome", Age: 2 * time.Minute, Stats: queue.Stats{Done: 7}}},
 	})

@@ -8,9 +8,9 @@ import (
 )
 
 // As returns v as a T, usually a capability such as [Waiter]. If v is not a T, As looks in the
-// value that v wraps: it follows methods Unwrap that return a Queue, an [queue.Enqueuer], a
-// [queue.Consumer] or a [queue.Handler], and asks a [Delegator]. ok is false if no value of the
-// chain is a T, and for a v that is nil or a nil pointer.
+// value that v wraps: it follows methods Unwrap that return a [queue.Queue], a [queue.Enqueuer] or
+// a [queue.Consumer], and asks a [Delegator]. ok is false if no value of the chain is a T, and for
+// a v that is nil or a nil pointer. For the Mux in a handler see [queue.MuxOf].
 func As[T any](v any) (t T, ok bool) {
 	var asked any
 	for !check.IsNil(v) {

@@ -8,7 +8,7 @@ import (
 )
 
 // PartialError is the error of an Extend, a Settle or a Reclaim of a backend that stands for
-// several, of which some have failed: everything is done except for Jobs. A [engine.Worker] keeps
+// several, of which some have failed: everything is done except for Jobs. An [engine.Worker] keeps
 // the leases of the other jobs and takes their outcomes as recorded. It retries the outcomes of
 // Jobs apart from other outcomes. The jobs that Reclaim returns with it are reclaimed; what the
 // backends that have failed did is not known. Such a backend logs by itself which one has failed.

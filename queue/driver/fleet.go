@@ -7,9 +7,9 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Fleet is a backend that knows its workers. A [engine.Worker] reports itself a second after it has
-// started, and then every [ReportInterval]. So what Fleet returns is up to ten seconds old.
-// Its methods may be called concurrently.
+// Fleet is a backend that knows its workers. An [engine.Worker] reports itself a second after it
+// has started, and then every [ReportInterval]. So what Fleet returns is up to ten seconds old. Its
+// methods may be called concurrently.
 type Fleet interface {
 	// ReportWorkers records what workers tell about themselves, each in the place of its last report.
 	// Where Stopped is true, it removes the worker's record instead. Of several reports of one worker

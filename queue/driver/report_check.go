@@ -19,7 +19,7 @@ const (
 	OtherStats = "(other)"
 )
 
-// WorkerReport is what a [engine.Worker] tells a [Fleet]. It has durations instead of times,
+// WorkerReport is what an [engine.Worker] tells a [Fleet]. It has durations instead of times,
 // because only the backend's clock counts.
 type WorkerReport struct {
 	WorkerInfo
