@@ -65,6 +65,38 @@ func goFiles(t *testing.T) map[string]string {
 	return files
 }
 
+// TestStatementsExist: the code of a backend runs each of its SQL files, and names no other. It
+// looks up a statement by the name of its file.
+func TestStatementsExist(t *testing.T) {
+	for _, backend := range []string{"postgres", "sqlite"} {
+		paths, err := filepath.Glob("../backend/" + backend + "/sql/*.sql")
+		if err != nil || len(paths) < 50 {
+			t.Fatalf("found only %d statements of %s, error %v", len(paths), backend, err)
+		}
+		files := make(map[string]bool)
+		for _, path := range paths {
+			files[strings.TrimSuffix(filepath.Base(path), ".sql")] = true
+		}
+		used := make(map[string]bool)
+		for path, code := range goFiles(t) {
+			if !strings.HasPrefix(path, "../backend/"+backend+"/") || strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			for _, m := range regexp.MustCompile(`\b(?:sql|s)\["(\w+)"\]|"sql/(\w+)\.sql"`).FindAllStringSubmatch(code, -1) {
+				name := m[1] + m[2]
+				if used[name] = true; !files[name] {
+					t.Errorf("%s runs the statement %s, and there is no file sql/%[2]s.sql", path, name)
+				}
+			}
+		}
+		for name := range files {
+			if !used[name] {
+				t.Errorf("%s has a file sql/%s.sql that nothing runs", backend, name)
+			}
+		}
+	}
+}
+
 // TestStatementsTable: statements.md names only SQL files that exist, and each statement of
 // PostgreSQL.
 func TestStatementsTable(t *testing.T) {

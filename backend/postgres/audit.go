@@ -29,7 +29,7 @@ func (b *Backend) Audit(ctx context.Context, db queue.DB, entries ...queue.Audit
 	}
 	args := []any{actors.String(), actions.String(), selections.String(), counts.String(), reasons.String(), jobs.String()}
 	return b.run(ctx, "audit", db, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.audit, args...)
+		_, err := db.ExecContext(ctx, b.sql["audit"], args...)
 		return err
 	})
 }
@@ -40,7 +40,7 @@ func (b *Backend) AuditLog(ctx context.Context, f queue.AuditFilter) (page []que
 	if err != nil {
 		return nil, 0, fmt.Errorf("postgres: audit log: %w", err)
 	}
-	query := b.sql.auditLog
+	query := b.sql["audit_log"]
 	if f.JobID != 0 {
 		query = strings.Replace(query, "($3::bigint IS NULL OR job_id = $3::bigint)", "job_id = $3::bigint", 1)
 	}

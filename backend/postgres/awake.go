@@ -80,7 +80,7 @@ func (b *Backend) deregister(ctx context.Context, queues []string, upTo map[stri
 		defer close(done)
 		defer cancel()
 		err := b.onOneConn(ctx, b.db, func(db queue.DB) error {
-			_, err := db.ExecContext(ctx, b.sql.deregister, textArray(queues), workers.String(), ends.String())
+			_, err := db.ExecContext(ctx, b.sql["deregister"], textArray(queues), workers.String(), ends.String())
 			return err
 		})
 		b.health.note(err)

@@ -22,7 +22,7 @@ func (b *Backend) Backlogs(ctx context.Context) (backlogs []driver.Backlog, err 
 			waiting.Age = sqlkit.Duration(age)
 			backlogs = append(backlogs, waiting)
 			return err
-		}, b.sql.backlog)
+		}, b.sql["backlog"])
 	})
 	return backlogs, err
 }

@@ -123,7 +123,7 @@ func (b *Backend) lockBadClaims(ctx context.Context) (unlock func()) {
 	}
 	_, err = tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10s'")
 	if err == nil {
-		_, err = tx.ExecContext(ctx, b.sql.lockRows, idArray(ids))
+		_, err = tx.ExecContext(ctx, b.sql["lock_rows"], idArray(ids))
 	}
 	if err != nil {
 		unlock()
@@ -135,13 +135,13 @@ func (b *Backend) lockBadClaims(ctx context.Context) (unlock func()) {
 // findBadClaims returns the jobs at the heads of the request's queues that cannot be claimed: those
 // of the first part that has some.
 func (b *Backend) findBadClaims(ctx context.Context, req queue.ClaimRequest) (refused []badrows.Row) {
-	ids, err := b.queryIDs(ctx, "claim", nil, b.sql.claimHeads, textArray(req.Queues), kinds(req), badHeads, idArray(b.badRows.claims.IDs()))
+	ids, err := b.queryIDs(ctx, "claim", nil, b.sql["claim_heads"], textArray(req.Queues), kinds(req), badHeads, idArray(b.badRows.claims.IDs()))
 	isBad := func(err error) bool { return ctx.Err() == nil && (isOfRow(err) || sqlState(err) == uniqueViolation) }
 	for len(ids) > 0 && err == nil && len(refused) == 0 {
 		part := ids[:min(badPart, len(ids))]
 		ids = ids[len(part):]
 		refused, err = badrows.HalveIDs(part, isBad, func(part []int64) error {
-			err := b.tryTo(ctx, "claim", b.sql.claimTry, idArray(part), req.Worker)
+			err := b.tryTo(ctx, "claim", b.sql["claim_try"], idArray(part), req.Worker)
 			if sqlState(err) == uniqueViolation && len(part) == 1 {
 				return nil // another ordered job of the group runs
 			}

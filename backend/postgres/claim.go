@@ -78,7 +78,7 @@ func (b *Backend) spansClaim(all []span, recentFirst bool, version int64) claimQ
 		}
 	}
 	queues, priorities, dues, ids, lasts, untils := spanArrays(all)
-	return claimQuery{text: b.sql.claim, args: func(req queue.ClaimRequest, longest int64) []any {
+	return claimQuery{text: b.sql["claim"], args: func(req queue.ClaimRequest, longest int64) []any {
 		return []any{
 			queues, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest,
 			lasts, untils, recentFirst, version,

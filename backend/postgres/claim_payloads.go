@@ -103,7 +103,7 @@ func (b *Backend) readPayload(ctx context.Context, operation string, job *queue.
 	var payload, headers []byte
 	err := b.run(ctx, operation, nil, func(db queue.DB) error {
 		payload, headers = nil, nil
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&payload, &headers) }, b.sql.payload, job.ID, longestPayload)
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&payload, &headers) }, b.sql["payload"], job.ID, longestPayload)
 	})
 	if err == nil {
 		b.slow.remove(job.ID)

@@ -59,7 +59,7 @@ func (b *Backend) queryTx(ctx context.Context, db queue.DB, req queue.ClaimReque
 		if name, ok := known.firstLimited(req.Queues); ok && fresh {
 			return nil, limits.InTransaction(name)
 		} else if !ok {
-			jobs, err = queryJobs(ctx, db, "", 1, 0, b.sql.claimTx, textArray(req.Queues), kinds(req), known.version)
+			jobs, err = queryJobs(ctx, db, "", 1, 0, b.sql["claim_tx"], textArray(req.Queues), kinds(req), known.version)
 			if err != nil || len(jobs) == 0 || jobs[0].ID != 0 {
 				return jobs, err
 			}

@@ -84,7 +84,7 @@ func (b *Backend) chosen(ctx context.Context, operation string, db queue.DB, whi
 		return do(slices.Compact(ids))
 	}
 	for last, more := int64(0), true; more; {
-		ids, err := b.queryIDs(ctx, operation, db, b.sql.choose, append(slices.Clone(filter), last, choosePage)...)
+		ids, err := b.queryIDs(ctx, operation, db, b.sql["choose"], append(slices.Clone(filter), last, choosePage)...)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (b *Backend) chosenEnded(ctx context.Context, operation string, db queue.DB
 					ids = append(ids, id)
 				}
 				return err
-			}, b.sql.chooseEnded, args...)
+			}, b.sql["choose_ended"], args...)
 		})
 		if err != nil {
 			return err
@@ -177,7 +177,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection
 	if err := which.Check(statuses...); err != nil {
 		return 0, fmt.Errorf("postgres: cancel: %w", err)
 	}
-	return b.change(ctx, "cancel", db, which, which.Of(statuses...), b.sql.cancel, !b.options.Silent)
+	return b.change(ctx, "cancel", db, which, which.Of(statuses...), locking(b.sql["cancel"]), !b.options.Silent)
 }
 
 // Redrive implements [driver.Editor] with sql/choose.sql and sql/redrive.sql.
@@ -185,7 +185,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selectio
 	if err := which.Check(driver.Redrivable()...); err != nil {
 		return 0, fmt.Errorf("postgres: redrive: %w", err)
 	}
-	return b.change(ctx, "redrive", db, which, which.Of(queue.StatusDead), b.sql.redrive)
+	return b.change(ctx, "redrive", db, which, which.Of(queue.StatusDead), locking(b.sql["redrive"]))
 }
 
 // Edit implements [driver.Editor] with sql/choose.sql and sql/edit.sql.
@@ -198,10 +198,10 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, 
 	if !c.ScheduledAt.IsZero() {
 		due = c.ScheduledAt
 	}
-	statement, args := b.sql.edit, []any{c.RunNow, due, sqlkit.OrNull(sqlkit.Microseconds(c.Delay)), c.Priority,
+	statement, args := withoutPayloadChange(locking(b.sql["edit"])), []any{c.RunNow, due, sqlkit.OrNull(sqlkit.Microseconds(c.Delay)), c.Priority,
 		sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts)}
 	if c.Payload != nil {
-		statement, args = b.sql.editPayload, append(args, string(c.Payload))
+		statement, args = locking(b.sql["edit"]), append(args, string(c.Payload))
 	}
 	return b.change(ctx, "edit", db, which, which.Of(statuses...), statement, args...)
 }
@@ -212,7 +212,7 @@ func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection
 	if err := which.Check(statuses...); err != nil {
 		return 0, fmt.Errorf("postgres: delete: %w", err)
 	}
-	return b.change(ctx, "delete", db, which, which.Of(statuses...), b.sql.delete)
+	return b.change(ctx, "delete", db, which, which.Of(statuses...), locking(b.sql["delete"]))
 }
 
 // ListenCancels implements [driver.Canceller], on the connection of Listen.

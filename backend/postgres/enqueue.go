@@ -71,19 +71,19 @@ func (b *Backend) newInsert(jobs []*queue.Job) *insert {
 	grouped := slices.ContainsFunc(jobs, func(j *queue.Job) bool { return j.Group != "" || j.Cost > 1 })
 	switch {
 	case slices.ContainsFunc(jobs, replaces):
-		in.query, in.params, in.scan = b.sql.enqueueReplacing, b.replacingColumns(jobs), (*insert).scanReplacing
+		in.query, in.params, in.scan = b.sql["enqueue_replacing"], b.replacingColumns(jobs), (*insert).scanReplacing
 	case keyed && len(jobs) == 1 && !grouped:
-		in.query, in.params, in.scan = b.sql.enqueueKeyed, append(b.values(jobs[0]), jobs[0].Key), (*insert).scanKeyed
+		in.query, in.params, in.scan = b.sql["enqueue_one_keyed"], append(b.values(jobs[0]), jobs[0].Key), (*insert).scanKeyed
 	case keyed:
-		in.query, in.params, in.scan = b.sql.enqueue, append(b.columns(jobs, true), groups(jobs), areOrdered(jobs), costs(jobs)), (*insert).scanKeyed
+		in.query, in.params, in.scan = b.sql["enqueue"], append(b.columns(jobs, true), groups(jobs), areOrdered(jobs), costs(jobs)), (*insert).scanKeyed
 	case len(jobs) == 1 && grouped:
-		in.query, in.params, in.scan = b.sql.enqueueOneGrouped, append(b.values(jobs[0]), sqlkit.OrNull(jobs[0].Group), isOrdered(jobs[0]), costOf(jobs[0])), (*insert).scanOne
+		in.query, in.params, in.scan = b.sql["enqueue_one_grouped"], append(b.values(jobs[0]), sqlkit.OrNull(jobs[0].Group), isOrdered(jobs[0]), costOf(jobs[0])), (*insert).scanOne
 	case grouped:
-		in.query, in.params, in.scan = b.sql.enqueuePlainGrouped, append(b.columns(jobs, false), groups(jobs), areOrdered(jobs), costs(jobs)), (*insert).scanPlain
+		in.query, in.params, in.scan = b.sql["enqueue_plain_grouped"], append(b.columns(jobs, false), groups(jobs), areOrdered(jobs), costs(jobs)), (*insert).scanPlain
 	case len(jobs) == 1:
-		in.query, in.params, in.scan = b.sql.enqueueOne, b.values(jobs[0]), (*insert).scanOne
+		in.query, in.params, in.scan = b.sql["enqueue_one"], b.values(jobs[0]), (*insert).scanOne
 	default:
-		in.query, in.params, in.scan = b.sql.enqueuePlain, b.columns(jobs, false), (*insert).scanPlain
+		in.query, in.params, in.scan = b.sql["enqueue_plain"], b.columns(jobs, false), (*insert).scanPlain
 	}
 	return in
 }

@@ -71,7 +71,7 @@ func (b *Backend) writeReports(ctx context.Context, operation string, rows []rep
 		return fmt.Errorf("postgres: %s: %w", operation, err)
 	}
 	return b.run(ctx, operation, nil, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.reportWorkers, string(text), rows[0].isStopped, statsRows(stats))
+		_, err := db.ExecContext(ctx, b.sql["report_workers"], string(text), rows[0].isStopped, statsRows(stats))
 		return err
 	})
 }
@@ -93,7 +93,7 @@ func (b *Backend) Workers(ctx context.Context) (all []driver.WorkerRecord, err e
 			w.ClaimedAt, w.DrainingAt = claimed.Time, draining.Time
 			all = append(all, sqlkit.Worker(w, name, info, silent))
 			return nil
-		}, b.sql.workers)
+		}, b.sql["workers"])
 	})
 	return all, err
 }
@@ -117,7 +117,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 			r.Took = sqlkit.Duration(max(took, 0))
 			all = append(all, r)
 			return err
-		}, b.sql.runs, names, most)
+		}, b.sql["runs"], names, most)
 	})
 	return all, err
 }

@@ -26,13 +26,13 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err e
 	err = b.run(ctx, "count", nil, func(db queue.DB) error {
 		counts = nil
 		var size int64
-		err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&size) }, b.sql.tableSize)
+		err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&size) }, b.sql["table_size"])
 		if err != nil {
 			return err
 		}
-		query, args := b.sql.countAll, []any(nil)
+		query, args := b.sql["count_all"], []any(nil)
 		if size > countable {
-			query, args = b.sql.countSample, []any{100 * sampleSize / float64(size)}
+			query, args = b.sql["count_sample"], []any{100 * sampleSize / float64(size)}
 		}
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 			var c queue.StatusCount
@@ -99,7 +99,7 @@ func boundOrNull(t time.Time) any {
 func (b *Backend) isListed(ctx context.Context, f queue.Filter) (is bool, err error) {
 	if f.Status == queue.StatusPending && f.IsIndexed() {
 		err = b.run(ctx, "list", nil, func(db queue.DB) error {
-			return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&is) }, b.sql.fewPending, sqlkit.OrNull(f.Queue))
+			return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&is) }, b.sql["few_pending"], sqlkit.OrNull(f.Queue))
 		})
 		return is, err
 	}
@@ -122,16 +122,16 @@ func isStopped(status queue.Status) bool {
 }
 
 // idsOf returns sql/stopped_ids.sql for jobs of the status.
-func (s *inspectStatements) idsOf(status queue.Status) string {
-	return strings.Replace(strings.TrimRight(s.stoppedIDs, ";\n"), "\nWHERE true\n", "\nWHERE status = '"+string(status)+"'\n", 1)
+func (s statements) idsOf(status queue.Status) string {
+	return strings.Replace(strings.TrimRight(s["stopped_ids"], ";\n"), "\nWHERE true\n", "\nWHERE status = '"+string(status)+"'\n", 1)
 }
 
 // listOf returns sql/list.sql for jobs of the status. Stopped jobs are found by their ids, and all
 // running ones, or few pending ones, are read and sorted. Otherwise a plan that was made for an
 // empty table, or with old statistics, could look for them along the primary key of a long one.
-func (s *inspectStatements) listOf(status queue.Status) string {
+func (s statements) listOf(status queue.Status) string {
 	const order = "\nORDER BY id DESC\n"
-	list := strings.Replace(s.list, "\n    AND true\n", "\n    AND status = '"+string(status)+"'\n", 1)
+	list := strings.Replace(s["list"], "\n    AND true\n", "\n    AND status = '"+string(status)+"'\n", 1)
 	switch {
 	case status == queue.StatusRunning, status == queue.StatusPending:
 		return strings.Replace(list, order, "\nORDER BY id + 0 DESC\n", 1)
@@ -148,9 +148,9 @@ func (s *inspectStatements) listOf(status queue.Status) string {
 // a short page is the last one, and there is no place where it stopped. The rows of the page are
 // then read by ascending ids: jobs that died together are neighbours on the disk, and an operating
 // system reads ahead only forward.
-func (s *inspectStatements) sliceOf(f queue.Filter) string {
+func (s statements) sliceOf(f queue.Filter) string {
 	if !isStopped(f.Status) {
-		return s.listSlice
+		return s["list_slice"]
 	}
 	where := fmt.Sprintf("WHERE status IN ('dead', 'held', 'cancelled') AND status >= '%[1]s' AND (status, id) <= ('%[1]s', $4::bigint)", f.Status)
 	if f.Queue != "" {
@@ -162,7 +162,7 @@ func (s *inspectStatements) sliceOf(f queue.Filter) string {
 	list := strings.NewReplacer(
 		"WITH stop", "WITH "+many+", stop", ".jobs\n", ".jobs CROSS JOIN many\n", "WHERE id <= $4::bigint", where,
 		"ORDER BY id DESC\n    LIMIT $5", "ORDER BY slice.status DESC, slice.id DESC\n    LIMIT $5", "ORDER BY id DESC", "ORDER BY status DESC, id DESC",
-	).Replace(s.listSlice)
+	).Replace(s["list_slice"])
 	if f.Key != "" || f.Group != "" || f.MinAttempts != 0 || f.HasTimes() {
 		return list
 	}
@@ -178,7 +178,7 @@ const many = "many AS MATERIALIZED (SELECT FROM generate_series(1, (SELECT 1)) A
 
 // Job implements [driver.Inspector] with sql/job.sql. For the observing role it is as Jobs says.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
-	records, err := b.readRecords(ctx, "read job", b.sql.job, id)
+	records, err := b.readRecords(ctx, "read job", b.sql["job"], id)
 	if err != nil || len(records) == 0 {
 		return queue.Record{}, false, err
 	}
@@ -191,7 +191,7 @@ var errNoRight = errors.New("errand: this role may not read payloads and headers
 // readRecords returns the rows of a statement like sql/list.sql. If the role may not read payloads
 // and headers, the records have none, and Unreadable says so.
 func (b *Backend) readRecords(ctx context.Context, operation, query string, args ...any) ([]queue.Record, error) {
-	isReadable, err := b.isTrue(ctx, operation, b.sql.readable)
+	isReadable, err := b.isTrue(ctx, operation, b.sql["readable"])
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (b *Backend) extendHeld(ctx context.Context, held sqlkit.Held[*queue.Job], 
 				lost = append(lost, id)
 			}
 			return err
-		}, b.sql.extend, ids, fences, held.Worker, sqlkit.Microseconds(lease))
+		}, b.sql["extend"], ids, fences, held.Worker, sqlkit.Microseconds(lease))
 	})
 	return lost, asked, err
 }
@@ -70,7 +70,7 @@ func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue
 		for _, r := range held.Items {
 			to.string(r.To)
 		}
-		done, err := b.queryIDs(ctx, operation, nil, b.sql.reassign, ids, fences, held.Worker, to.String())
+		done, err := b.queryIDs(ctx, operation, nil, b.sql["reassign"], ids, fences, held.Worker, to.String())
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	look := b.clock.Begin()
 	upTo, by := look.Arrays()
 	args := []any{limit, look.Latest, upTo, by, look.Since, look.Earliest}
-	err = b.passBad(ctx, operation, &b.badRows.reclaims, b.sql.reclaim, args, func(text string, last ...any) error {
+	err = b.passBad(ctx, operation, &b.badRows.reclaims, newUpkeep(b.sql["reclaim"], 6, ""), args, func(text string, last ...any) error {
 		var got []*queue.Job
 		err := b.run(ctx, operation, nil, func(db queue.DB) (err error) {
 			got, err = queryJobs(ctx, db, "", 0, 0, text, append(slices.Clip(args), last...)...)

@@ -83,7 +83,7 @@ func (b *Backend) limitedClaim(name string, version int64, all []span, end *limi
 		spans = spanJSON(all)
 	}
 	return claimQuery{
-		text: b.sql.claimLimited,
+		text: b.sql["claim_limited"],
 		args: func(req queue.ClaimRequest, longest int64) []any {
 			t := b.rules.turnOf(name)
 			return []any{

@@ -294,7 +294,7 @@ func (b *Backend) lookAgain(ctx context.Context, worker string, isNew bool) (nex
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
 			open = append(open, "")
 			return rows.Scan(&open[len(open)-1])
-		}, b.sql.unaware)
+		}, b.sql["unaware"])
 	})
 	if err != nil {
 		b.sleepers.forget(worker)
@@ -312,7 +312,7 @@ func (b *Backend) register(ctx context.Context, worker string, queues []string, 
 	var micros int64
 	err = b.run(ctx, "sleep", nil, func(db queue.DB) error {
 		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&due, &micros, &nextTick) },
-			b.sql.sleep, textArray(queues), worker, number, isListening)
+			b.sql["sleep"], textArray(queues), worker, number, isListening)
 	})
 	return untilDue(due), sqlkit.Duration(micros), untilDue(nextTick), err
 }

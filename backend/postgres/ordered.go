@@ -115,7 +115,7 @@ func (b *Backend) findOrdered(ctx context.Context, queues []string) error {
 			err := rows.Scan(&name)
 			b.ordered.set(name, orderedQueue{seen: time.Now()})
 			return err
-		}, b.sql.orderedQueues, textArray(queues))
+		}, b.sql["ordered_queues"], textArray(queues))
 	})
 }
 
@@ -168,7 +168,7 @@ func (b *Backend) claimOrdered(ctx context.Context, req queue.ClaimRequest, vers
 // updates q.
 func (b *Backend) orderedClaim(name string, q *orderedQueue, version int64, wait patience) claimQuery {
 	return claimQuery{
-		text: b.sql.claimOrdered,
+		text: b.sql["claim_ordered"],
 		args: func(req queue.ClaimRequest, longest int64) []any {
 			return []any{
 				name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, q.after, version,

@@ -25,7 +25,7 @@ func (b *Backend) changePauses(ctx context.Context, db queue.DB, kinds []string,
 		return fmt.Errorf("postgres: pause: %w", err)
 	}
 	return b.run(ctx, "pause", db, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.pauseKinds, textArray(kinds), resume, !b.options.Silent)
+		_, err := db.ExecContext(ctx, b.sql["pause_kinds"], textArray(kinds), resume, !b.options.Silent)
 		return err
 	})
 }
@@ -39,7 +39,7 @@ func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
 			err := rows.Scan(&kind)
 			kinds = append(kinds, kind)
 			return err
-		}, b.sql.pausedKinds)
+		}, b.sql["paused_kinds"])
 	})
 	return kinds, err
 }

@@ -29,7 +29,7 @@ func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) 
 				buckets[group.String] = k
 			}
 			return err
-		}, b.sql.tokens, name, textArray(groups))
+		}, b.sql["tokens"], name, textArray(groups))
 	})
 	if err != nil {
 		return nil, err

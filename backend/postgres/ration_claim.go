@@ -70,7 +70,7 @@ func (b *Backend) probe(ctx context.Context, req queue.ClaimRequest) (dead, fore
 			return err
 		}
 		return json.Unmarshal(text, &plans)
-	}, b.sql.probe, textArray(req.Queues), kinds(req))
+	}, b.sql["probe"], textArray(req.Queues), kinds(req))
 	if err != nil || len(plans) != 1 {
 		return false, false, errors.Join(err, fmt.Errorf("probe: %d plans", len(plans)))
 	}
@@ -118,7 +118,7 @@ func (b *Backend) addMarks(ctx context.Context, req queue.ClaimRequest, p *progr
 			p.add(mark{slices.Index(req.Queues, gaps[n-1].queue), headOf(priority)})
 		}
 		return err
-	}, b.sql.priorities, queues.String(), firsts.String(), lasts.String(), maxMarks)
+	}, b.sql["priorities"], queues.String(), firsts.String(), lasts.String(), maxMarks)
 }
 
 // claimRationed claims from the marks on, as ration_marks.go explains, with the statements that
@@ -220,7 +220,7 @@ func (b *Backend) openTransactions(ctx context.Context) (s snapshot, err error) 
 		var next int64
 		var at time.Time
 		scan := func(rows *sql.Rows) error { return rows.Scan(&text, &next, &at) }
-		if err := sqlkit.QueryRows(ctx, db, scan, b.sql.transactions); err != nil {
+		if err := sqlkit.QueryRows(ctx, db, scan, b.sql["transactions"]); err != nil {
 			return err
 		}
 		s, err = parseSnapshot(text, next, at)
@@ -252,7 +252,7 @@ func (b *Backend) scanSpan(ctx context.Context, req queue.ClaimRequest, r *ratio
 	scan := func(rows *sql.Rows) error {
 		return rows.Scan(&seen.jobs, &seen.last.due, &seen.last.id, &seen.claimable.due, &seen.claimable.id)
 	}
-	err := b.queryRows(ctx, scan, b.sql.skipped,
+	err := b.queryRows(ctx, scan, b.sql["skipped"],
 		next.span.queue, kinds(req), next.mark.priority, timeText(next.span.from.due, "-infinity"), next.span.from.id,
 		timeText(next.mark.due, "-infinity"), next.mark.id, skippedAtOnce, r.ungrouped)
 	if err != nil {

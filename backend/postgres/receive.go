@@ -53,7 +53,7 @@ func (b *Backend) receiveIn(ctx context.Context, tx queue.DB, transfers []driver
 		err := rows.Scan(&name)
 		isFresh[name[len(sourceKey):]] = true
 		return err
-	}, b.sql.rememberSources, textArray(slices.Compact(names)), sqlkit.Microseconds(driver.TransferWindow))
+	}, b.sql["remember_sources"], textArray(slices.Compact(names)), sqlkit.Microseconds(driver.TransferWindow))
 	fresh := sqlkit.Fresh(transfers, isFresh)
 	if err != nil || len(fresh) == 0 {
 		return 0, err
@@ -84,6 +84,6 @@ func (b *Backend) keepPast(ctx context.Context, tx queue.DB, jobs []*queue.Job) 
 		}
 		lastErrors.string(j.LastError)
 	}
-	_, err := tx.ExecContext(ctx, b.sql.keepPast, ids.String(), created.String(), attempts.String(), lastErrors.String())
+	_, err := tx.ExecContext(ctx, b.sql["keep_past"], ids.String(), created.String(), attempts.String(), lastErrors.String())
 	return err
 }

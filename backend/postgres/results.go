@@ -101,7 +101,7 @@ func (b *Backend) keepProgress(ctx context.Context, h sqlkit.Held[queue.Progress
 	}
 	ids, fences := arraysOf(h)
 	return b.run(ctx, "progress", nil, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.progress, ids, fences, h.Worker, objectOf(values))
+		_, err := db.ExecContext(ctx, b.sql["progress"], ids, fences, h.Worker, objectOf(values))
 		return err
 	})
 }
@@ -117,7 +117,7 @@ func (b *Backend) Result(ctx context.Context, id int64) (r queue.Result, ok bool
 			err := rows.Scan(&r.ID, (*string)(&r.Status), &r.LastError, &output, &progress, &at)
 			r.Output, r.Progress, r.ProgressAt = slices.Clone(output), slices.Clone(progress), at.Time
 			return err
-		}, b.sql.result, id)
+		}, b.sql["result"], id)
 	})
 	return r, ok && err == nil, err
 }

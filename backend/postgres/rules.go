@@ -204,7 +204,7 @@ func (b *Backend) readRules(ctx context.Context, db queue.DB) (*knownRules, erro
 			known.limited[name.String] = rules
 		}
 		return err
-	}, b.sql.rulesKnown)
+	}, b.sql["rules_known"])
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 		groupRate.add(r.GroupRate)
 	}
 	err = b.run(ctx, "set rules", db, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.setRules, queues.String(), groups.String(), paused.String(),
+		_, err := db.ExecContext(ctx, b.sql["set_rules"], queues.String(), groups.String(), paused.String(),
 			running.String(), perGroup.String(), share.String(), holdDead.String(),
 			rate.jobs.String(), rate.per.String(), rate.burst.String(),
 			groupRate.jobs.String(), groupRate.per.String(), groupRate.burst.String(), !b.options.Silent)
@@ -262,7 +262,7 @@ func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group strin
 
 func (b *Backend) pauseRule(ctx context.Context, db queue.DB, name, group string, paused bool) error {
 	err := b.run(ctx, "pause", db, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.pauseRule, name, group, paused, !b.options.Silent)
+		_, err := db.ExecContext(ctx, b.sql["pause_rule"], name, group, paused, !b.options.Silent)
 		return err
 	})
 	b.rules.endHolds()
@@ -292,7 +292,7 @@ func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
 			}
 			rules = append(rules, r)
 			return err
-		}, b.sql.rules)
+		}, b.sql["rules"])
 	})
 	return rules, err
 }

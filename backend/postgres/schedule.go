@@ -21,7 +21,7 @@ type scheduleChange struct{ operation, read, write string }
 
 // anyChange returns an operation that may change all of a schedule.
 func (b *Backend) anyChange(operation string) scheduleChange {
-	return scheduleChange{operation, b.sql.scheduleRead, b.sql.scheduleWrite}
+	return scheduleChange{operation, b.sql["schedule_read"], b.sql["schedule_write"]}
 }
 
 // withoutJob changes sql/schedule_read.sql: of a schedule's job it returns the kind and the queue,
@@ -55,7 +55,7 @@ func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, 
 		return 0, fmt.Errorf("postgres: pause schedules: %w", err)
 	}
 	names, pause := schedules.Pause(paused, names)
-	change := scheduleChange{"pause schedules", withoutJob.Replace(b.sql.scheduleRead), b.sql.schedulePause}
+	change := scheduleChange{"pause schedules", withoutJob.Replace(b.sql["schedule_read"]), b.sql["schedule_pause"]}
 	return b.changeSchedules(ctx, change, db, names, pause)
 }
 
@@ -72,11 +72,11 @@ func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...str
 // For the observing role of docs/roles.sql the jobs have a Kind and a Queue only.
 func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err error) {
 	const operation = "schedules"
-	isReadable, err := b.isTrue(ctx, operation, b.sql.readableSchedules)
+	isReadable, err := b.isTrue(ctx, operation, b.sql["readable_schedules"])
 	if err != nil {
 		return nil, err
 	}
-	query := b.sql.scheduleRead
+	query := b.sql["schedule_read"]
 	if !isReadable {
 		query = withoutJob.Replace(query)
 	}

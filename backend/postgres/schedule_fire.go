@@ -42,7 +42,7 @@ func (b *Backend) rewindSchedules(ctx context.Context) error {
 	all, err := b.Schedules(ctx)
 	if err == nil {
 		names, rewind := schedules.Rewind(all)
-		change := scheduleChange{"rewind schedules", withoutJob.Replace(b.sql.scheduleRead), b.sql.schedulePause}
+		change := scheduleChange{"rewind schedules", withoutJob.Replace(b.sql["schedule_read"]), b.sql["schedule_pause"]}
 		_, err = b.changeSchedules(ctx, change, nil, names, rewind)
 	}
 	if sqlState(err) == insufficientPrivilege {
@@ -57,7 +57,7 @@ func (b *Backend) lookForTick(ctx context.Context, later bool) (next time.Durati
 	var micros sql.NullInt64
 	question := b.ticks.Ask()
 	err = b.run(ctx, "next tick", nil, func(db queue.DB) error {
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&micros) }, b.sql.scheduleNext, textArray(b.ticks.Left()), later)
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&micros) }, b.sql["schedule_next"], textArray(b.ticks.Left()), later)
 	})
 	if err != nil {
 		return 0, err
@@ -133,7 +133,7 @@ type firedSchedule struct {
 // fireBatch fills the batch with schedules that are due and not locked. It enqueues their jobs and
 // moves them on.
 func (b *Backend) fireBatch(ctx context.Context, tx queue.DB, batch *sqlkit.Batch) error {
-	at, rows, err := b.queryScheduleRows(ctx, tx, b.sql.scheduleDue, textArray(b.ticks.Left()), batch.Schedules, batch.Bytes)
+	at, rows, err := b.queryScheduleRows(ctx, tx, b.sql["schedule_due"], textArray(b.ticks.Left()), batch.Schedules, batch.Bytes)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -165,7 +165,7 @@ func (b *Backend) moveOn(ctx context.Context, tx queue.DB, all []sqlkit.Firing) 
 	err = sqlkit.QueryRows(ctx, tx, func(rows *sql.Rows) error {
 		n++
 		return rows.Scan(new(string))
-	}, b.sql.scheduleFired, string(text))
+	}, b.sql["schedule_fired"], string(text))
 	if err == nil && n != len(moved) {
 		err = fmt.Errorf("%d of %d locked schedules were there", n, len(moved))
 	}

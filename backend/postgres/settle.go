@@ -89,7 +89,7 @@ func (b *Backend) resume(ctx context.Context, db queue.DB, h sqlkit.Held[queue.O
 		return h, nil, nil
 	}
 	ids, fences := arraysOf(h)
-	resumed, err := b.queryIDs(ctx, "settle", db, b.sql.resume, ids, fences, string(status), transaction)
+	resumed, err := b.queryIDs(ctx, "settle", db, b.sql["resume"], ids, fences, string(status), transaction)
 	found, others := h.Split(func(o queue.Outcome) bool { return slices.Contains(resumed, o.Job.ID) })
 	return found, slices.Collect(others.Jobs()), err
 }
@@ -103,9 +103,9 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, h sqlkit.Held[que
 	own := db == nil
 	isPlain := func(o queue.Outcome) bool { return isDone(o) && !hasOutput(o) }
 	if (own || len(h.Items) == 1) && !slices.ContainsFunc(h.Items, func(o queue.Outcome) bool { return !isPlain(o) }) {
-		statement := b.sql.settleDrop
+		statement := b.sql["settle_drop"]
 		if b.options.Retention.KeepsCompleted() {
-			statement = b.sql.settleDone
+			statement = b.sql["settle_done"]
 		}
 		ids, fences := arraysOf(h)
 		lost, err := b.queryIDs(ctx, "settle", db, statement, ids, fences, h.Worker, own)
@@ -125,14 +125,14 @@ func (b *Backend) settleHeld(ctx context.Context, db queue.DB, h sqlkit.Held[que
 func (b *Backend) settleInOrder(ctx context.Context, db queue.DB, h sqlkit.Held[queue.Outcome]) ([]*queue.Job, error) {
 	if len(h.Items) > 0 && hasOutput(h.Items[0]) {
 		ids, fences := arraysOf(h)
-		lost, err := b.queryIDs(ctx, "settle", db, b.sql.settleOutput, ids, fences, h.Worker,
+		lost, err := b.queryIDs(ctx, "settle", db, b.sql["settle_output"], ids, fences, h.Worker,
 			b.options.Retention.KeepsCompleted(), outputs(h.Items), db == nil)
 		return h.With(lost), err
 	}
 	done, others := h.Split(isDone)
 	doneIDs, doneFences := arraysOf(done)
 	otherIDs, otherFences := arraysOf(others)
-	lost, err := b.queryIDs(ctx, "settle", db, b.sql.settle, doneIDs, doneFences, otherIDs, otherFences,
+	lost, err := b.queryIDs(ctx, "settle", db, b.sql["settle"], doneIDs, doneFences, otherIDs, otherFences,
 		actions(others.Items), h.Worker, b.options.Retention.KeepsCompleted(), !b.options.Silent, db == nil)
 	return h.With(lost), err
 }
@@ -141,7 +141,7 @@ func (b *Backend) settleInOrder(ctx context.Context, db queue.DB, h sqlkit.Held[
 // for all of them has given up waiting. The others are in its [driver.LockedError].
 func (b *Backend) settleUnlocked(ctx context.Context, h sqlkit.Held[queue.Outcome], cause error) (lost []*queue.Job, err error) {
 	ids, fences := arraysOf(h)
-	locked, err := b.queryIDs(ctx, "settle", nil, b.sql.settleLocked, ids, fences, h.Worker)
+	locked, err := b.queryIDs(ctx, "settle", nil, b.sql["settle_locked"], ids, fences, h.Worker)
 	if err != nil {
 		return nil, err
 	}

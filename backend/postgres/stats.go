@@ -92,7 +92,7 @@ func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) (all []queue.S
 			r.RunTimes, r.WaitTimes = sqlkit.DecodeHistogram(runTimes), sqlkit.DecodeHistogram(waitTimes)
 			all = append(all, r)
 			return nil
-		}, b.sql.stats, args...)
+		}, b.sql["stats"], args...)
 	})
 	return all, err
 }

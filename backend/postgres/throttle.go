@@ -20,7 +20,7 @@ func (b *Backend) throttle(ctx context.Context, db queue.DB, outcomes []queue.Ou
 		return err
 	}
 	return b.run(ctx, "settle", nil, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql.throttle, queues.String(), groups.String(), delays.String())
+		_, err := db.ExecContext(ctx, b.sql["throttle"], queues.String(), groups.String(), delays.String())
 		return err
 	})
 }
@@ -48,7 +48,7 @@ func (b *Backend) throttled(ctx context.Context, db queue.DB, outcomes []queue.O
 			groups.string(group)
 			delays.int(delay)
 			return err
-		}, b.sql.throttled, ids.String(), fences.String(), workers.String(), asked.String())
+		}, b.sql["throttled"], ids.String(), fences.String(), workers.String(), asked.String())
 	})
 	return queues, groups, delays, err
 }

@@ -135,7 +135,7 @@ func (b *Backend) releaseUnanswered(ctx context.Context, req queue.ClaimRequest)
 		answered.int(fence)
 	}
 	args := []any{req.Worker, u.after, answered.String(), sqlkit.Microseconds(begun.Sub(u.sent) + sendTime), !b.options.Silent}
-	err := b.passBad(ctx, "claim", &b.badRows.releases, b.sql.releaseUnanswered, args, func(text string, last ...any) error {
+	err := b.passBad(ctx, "claim", &b.badRows.releases, newUpkeep(b.sql["release_unanswered"], 5, "AND $5::boolean IS NOT NULL"), args, func(text string, last ...any) error {
 		_, err := b.queryIDs(ctx, "claim", nil, text, append(slices.Clone(args), last...)...)
 		return err
 	})

@@ -23,7 +23,7 @@ const slice = 1000
 func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error) {
 	if b.sleepers.shouldSweep(time.Now()) {
 		err := b.run(ctx, "prune", nil, func(db queue.DB) error {
-			for _, text := range []string{b.sql.sweepSleepers, b.sql.sweepTokens, b.sql.sweepWorkers, b.sql.sweepStats} {
+			for _, text := range []string{b.sql["sweep_sleepers"], b.sql["sweep_tokens"], b.sql["sweep_workers"], b.sql["sweep_stats"]} {
 				if _, err := db.ExecContext(ctx, text); err != nil {
 					return err
 				}
@@ -57,9 +57,10 @@ func (b *Backend) pruneFrom(ctx context.Context, from int64) (last sql.NullInt64
 		}
 		return err
 	}
-	err = b.passBad(ctx, "prune", &b.badRows.prunes, b.sql.prune, args, do)
+	prune := newPrune(b.sql["prune"])
+	err = b.passBad(ctx, "prune", &b.badRows.prunes, prune, args, do)
 	if err == nil && !last.Valid && len(b.badRows.prunes.IDs()) > 0 {
-		err = do(b.sql.prune.allowed, idArray(nil)) // removes none, and tells where the next slice begins
+		err = do(prune.allowed, idArray(nil)) // removes none, and tells where the next slice begins
 	}
 	return last, completed, others, more, err
 }

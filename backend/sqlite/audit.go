@@ -23,7 +23,7 @@ func (b *Backend) Audit(ctx context.Context, db queue.DB, entries ...queue.Audit
 	return b.onHandle(ctx, "audit", db, func(ctx context.Context, db queue.DB) error {
 		at := now()
 		for _, e := range entries {
-			_, err := exec(ctx, db, b.sql.audit, at, e.Actor, e.Action, sqlkit.OrNull(e.Selection), e.Count,
+			_, err := exec(ctx, db, b.sql["audit"], at, e.Actor, e.Action, sqlkit.OrNull(e.Selection), e.Count,
 				sqlkit.OrNull(e.Reason), sqlkit.OrNull(e.JobID))
 			if err != nil {
 				return err
@@ -39,7 +39,7 @@ func (b *Backend) AuditLog(ctx context.Context, f queue.AuditFilter) (page []que
 	if err != nil {
 		return nil, 0, fmt.Errorf("sqlite: audit log: %w", err)
 	}
-	query := b.sql.auditLog
+	query := b.sql["audit_log"]
 	if f.JobID != 0 {
 		query = strings.Replace(query, "(?3 IS NULL OR job_id = ?3)", "job_id = ?3", 1)
 	}

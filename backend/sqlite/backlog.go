@@ -24,7 +24,7 @@ func (b *Backend) Backlogs(ctx context.Context) (backlogs []driver.Backlog, err 
 			waiting.Age = sqlkit.Duration(at - max(since, earliest))
 			backlogs = append(backlogs, waiting)
 			return err
-		}, b.sql.backlog, at)
+		}, b.sql["backlog"], at)
 	})
 	return backlogs, err
 }

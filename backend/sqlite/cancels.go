@@ -53,7 +53,7 @@ func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(id
 func (b *Backend) countCancels(ctx context.Context) (n int64, err error) {
 	ids := []int64{0}
 	err = b.read(ctx, "listen", func(db queue.DB) (err error) {
-		ids, err = queryIDs(ctx, db, b.sql.cancels)
+		ids, err = queryIDs(ctx, db, b.sql["cancels"])
 		return err
 	})
 	if err != nil || len(ids) == 0 {

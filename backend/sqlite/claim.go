@@ -121,7 +121,7 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 	}
 	at := found.at
 	found.refused, err = halve(ctx, db, ids, func(part []int64) error {
-		_, err := exec(ctx, db, b.sql.take, idList(part), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
+		_, err := exec(ctx, db, b.sql["take"], idList(part), fence, at, at+sqlkit.Microseconds(req.Lease), req.Worker)
 		return err
 	})
 	found.jobs = slices.DeleteFunc(found.jobs, func(j *queue.Job) bool { return isAmong(found.refused, j.ID) })
@@ -137,7 +137,7 @@ func (b *Backend) claim(ctx context.Context, db queue.DB, req queue.ClaimRequest
 // drawFence draws a fence, and returns the version of the rules. It must be the first statement of
 // a transaction, because it writes.
 func (b *Backend) drawFence(ctx context.Context, db queue.DB) (fence, rules int64, err error) {
-	err = queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence, &rules) }, b.sql.fence)
+	err = queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&fence, &rules) }, b.sql["fence"])
 	return fence, rules, err
 }
 
@@ -185,13 +185,13 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 	priority := int64(math.MinInt64)
 	for range maxPriorities {
 		var next sql.NullInt64
-		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&next) }, b.sql.nextPriority, name, priority)
+		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&next) }, b.sql["next_priority"], name, priority)
 		if err != nil || !next.Valid {
 			return err
 		}
 		switch priority = next.Int64; {
 		case priority != orderedPriority:
-			err = result.fill(ctx, db, name, req, b.sql.due, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
+			err = result.fill(ctx, db, name, req, b.sql["due"], name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
 		case ordered:
 			err = b.findOrdered(ctx, db, name, at, result, req, nil)
 		}
@@ -199,7 +199,7 @@ func (b *Backend) findIn(ctx context.Context, db queue.DB, name string, at int64
 			return err
 		}
 	}
-	err := result.fill(ctx, db, name, req, b.sql.dueBeyond, name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
+	err := result.fill(ctx, db, name, req, b.sql["due_beyond"], name, priority, at, req.Limit-len(result.jobs), kindsOf(req))
 	if err != nil || result.isFull(req) || !ordered {
 		return err
 	}
@@ -224,7 +224,7 @@ func (b *Backend) Extend(ctx context.Context, lease time.Duration, jobs ...*queu
 		lost, asked = slices.Clone(stale), nil
 		at := now()
 		for _, g := range groups {
-			held, askedIDs, err := extendClaim(ctx, db, b.sql.extend, idsOf(g), g.fence, g.Worker, at, at+sqlkit.Microseconds(lease))
+			held, askedIDs, err := extendClaim(ctx, db, b.sql["extend"], idsOf(g), g.fence, g.Worker, at, at+sqlkit.Microseconds(lease))
 			if err != nil {
 				return err
 			}
@@ -274,7 +274,7 @@ func (b *Backend) Reassign(ctx context.Context, workers []string, jobs ...*queue
 				to := g.Items[0].To
 				same, others := g.Split(func(r sqlkit.Reassigned) bool { return r.To == to })
 				part := claimed[sqlkit.Reassigned]{same, g.fence}
-				done, err := queryIDs(ctx, db, b.sql.reassign, idsOf(part), g.fence, g.Worker, to)
+				done, err := queryIDs(ctx, db, b.sql["reassign"], idsOf(part), g.fence, g.Worker, to)
 				if err != nil {
 					return err
 				}
@@ -306,7 +306,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	var expired []int64
 	err = b.read(ctx, "reclaim", func(db queue.DB) (err error) {
 		passed := b.badRows.reclaims.IDs()
-		expired, err = queryIDs(ctx, db, b.sql.expired, at, min(limit, math.MaxInt-len(passed))+len(passed), look.JSON(), look.Since)
+		expired, err = queryIDs(ctx, db, b.sql["expired"], at, min(limit, math.MaxInt-len(passed))+len(passed), look.JSON(), look.Since)
 		expired = without(expired, passed)
 		expired = expired[:min(len(expired), limit)]
 		return err
@@ -319,7 +319,7 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	err = b.write(ctx, "reclaim", func(ctx context.Context, db queue.DB) (err error) {
 		again, jobs = requeued{}, nil
 		refused, err = halve(ctx, db, expired, func(part []int64) error {
-			got, err := queryJobs(ctx, db, b.sql.reclaim, at, idList(part), look.JSON(), look.Since)
+			got, err := queryJobs(ctx, db, b.sql["reclaim"], at, idList(part), look.JSON(), look.Since)
 			if err == nil {
 				jobs = append(jobs, got...)
 			}

@@ -54,7 +54,7 @@ func (b *Backend) ClaimTx(ctx context.Context, tx queue.DB, req queue.ClaimReque
 		job.Attempt = min(job.Attempt, maxAttempt-1) + 1
 		job.Fence = fence
 		refused, err := halve(ctx, db, []int64{job.ID}, func([]int64) error {
-			_, err := exec(ctx, db, b.sql.complete, job.ID, fence, now())
+			_, err := exec(ctx, db, b.sql["complete"], job.ID, fence, now())
 			return err
 		})
 		b.badRows.claims.Note(b.options.Logger, "claim", refused)
@@ -118,7 +118,7 @@ func (b *Backend) resume(ctx context.Context, tx, db queue.DB, g claimed[queue.O
 		if o.Action == queue.Done {
 			status = queue.StatusCompleted
 		}
-		ids, err := queryIDs(ctx, db, b.sql.resume, o.Job.ID, o.Job.Fence, string(status), now(), transaction)
+		ids, err := queryIDs(ctx, db, b.sql["resume"], o.Job.ID, o.Job.Fence, string(status), now(), transaction)
 		if err != nil {
 			return resumed, nil, err
 		}

@@ -132,9 +132,9 @@ func (b *Backend) choose(ctx context.Context, db queue.DB, c change) ([]int64, e
 	}
 	var parts []string
 	for _, status := range c.statuses {
-		query := b.sql.choose
+		query := b.sql["choose"]
 		if status == queue.StatusCompleted || status == queue.StatusFailed {
-			query = b.sql.chooseEnded
+			query = b.sql["choose_ended"]
 		}
 		parts = append(parts, "SELECT * FROM ("+strings.ReplaceAll(strings.TrimRight(query, "; \n"), string(queue.StatusPending), string(status))+")")
 	}
@@ -154,7 +154,7 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection
 		operation: "cancel", which: which, statuses: which.Of(statuses...),
 		before: func(ctx context.Context, db queue.DB) error {
 			clear(asked)
-			_, err := exec(ctx, db, b.sql.noteCancel, 0)
+			_, err := exec(ctx, db, b.sql["note_cancel"], 0)
 			return err
 		},
 		apply: func(ctx context.Context, db queue.DB, args []any) (n int, err error) {
@@ -166,14 +166,14 @@ func (b *Backend) Cancel(ctx context.Context, db queue.DB, which queue.Selection
 					asked[worker.String] = append(asked[worker.String], id)
 				}
 				return err
-			}, b.sql.cancel, args...)
+			}, b.sql["cancel"], args...)
 			return n, err
 		},
 		after: func(ctx context.Context, db queue.DB) error {
 			if len(asked) == 0 {
 				return nil
 			}
-			_, err := exec(ctx, db, b.sql.noteCancel, 1)
+			_, err := exec(ctx, db, b.sql["note_cancel"], 1)
 			return err
 		},
 		committed: func() { b.file.hint(b.options.Prefix, asked) },
@@ -185,7 +185,7 @@ func (b *Backend) Redrive(ctx context.Context, db queue.DB, which queue.Selectio
 	if err := which.Check(driver.Redrivable()...); err != nil {
 		return 0, fmt.Errorf("sqlite: redrive: %w", err)
 	}
-	return b.changeWaiting(ctx, db, change{operation: "redrive", which: which, statuses: which.Of(queue.StatusDead)}, b.sql.redrive)
+	return b.changeWaiting(ctx, db, change{operation: "redrive", which: which, statuses: which.Of(queue.StatusDead)}, b.sql["redrive"])
 }
 
 // Edit implements [driver.Editor] with sql/choose.sql and sql/edit.sql.
@@ -204,7 +204,7 @@ func (b *Backend) Edit(ctx context.Context, db queue.DB, which queue.Selection, 
 	if c.Payload != nil {
 		payload = string(c.Payload)
 	}
-	return b.changeWaiting(ctx, db, change{operation: "edit", which: which, statuses: which.Of(statuses...)}, b.sql.edit,
+	return b.changeWaiting(ctx, db, change{operation: "edit", which: which, statuses: which.Of(statuses...)}, b.sql["edit"],
 		c.RunNow, due, c.Priority, payload, sqlkit.OrNull(c.Queue), sqlkit.OrNull(c.MaxAttempts))
 }
 
@@ -216,8 +216,8 @@ func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection
 		return 0, fmt.Errorf("sqlite: delete: %w", err)
 	}
 	return b.changeWaiting(ctx, db, change{
-		operation: "delete", which: which, statuses: which.Of(statuses...), afterEach: b.sql.removeResults,
-	}, b.sql.delete)
+		operation: "delete", which: which, statuses: which.Of(statuses...), afterEach: b.sql["remove_results"],
+	}, b.sql["delete"])
 }
 
 // changeWaiting makes a change whose statement returns for each job the queue whose workers to
@@ -226,7 +226,7 @@ func (b *Backend) changeWaiting(ctx context.Context, db queue.DB, c change, quer
 	var again requeued
 	c.before = func(ctx context.Context, db queue.DB) error {
 		again = requeued{}
-		_, err := exec(ctx, db, b.sql.noteCancel, 0)
+		_, err := exec(ctx, db, b.sql["note_cancel"], 0)
 		return err
 	}
 	c.apply = func(ctx context.Context, db queue.DB, args []any) (n int, err error) {

@@ -140,16 +140,16 @@ func (b *Backend) plainStatement(jobs []*queue.Job) (query string, args []any) {
 	now := now()
 	first := jobs[0]
 	if !slices.ContainsFunc(jobs, func(j *queue.Job) bool { return !isAlike(first, j) }) {
-		query, payload := b.sql.enqueueOne, any(payloadText(first))
+		query, payload := b.sql["enqueue_one"], any(payloadText(first))
 		if len(jobs) > 1 {
-			query, payload = b.sql.enqueueAlike, payloads(jobs)
+			query, payload = b.sql["enqueue_alike"], payloads(jobs)
 		}
 		return query, []any{
 			cmp.Or(first.Queue, queue.DefaultQueue), first.Kind, payload, priorityOf(first), dueAt(first, now),
 			attemptsOf(first), headersText(first.Headers), now, sqlkit.OrNull(first.Group),
 		}
 	}
-	return b.sql.enqueue, []any{rows(jobs, now), now}
+	return b.sql["enqueue"], []any{rows(jobs, now), now}
 }
 
 // isAlike reports whether two jobs differ in their payloads alone.
@@ -259,7 +259,7 @@ func (b *Backend) writeFree(ctx context.Context, db queue.DB, jobs []*queue.Job)
 		}
 		ids[place] = id
 		return nil
-	}, b.sql.enqueueKeyed, rows(jobs, now), now)
+	}, b.sql["enqueue_keyed"], rows(jobs, now), now)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (b *Backend) findLive(ctx context.Context, db queue.DB, jobs []*queue.Job) 
 			jobs[place].ID, found[place] = id, true
 		}
 		return err
-	}, b.sql.live, keys(jobs))
+	}, b.sql["live"], keys(jobs))
 	for i, job := range jobs {
 		if !found[i] {
 			left = append(left, job)

@@ -31,7 +31,7 @@ var Parts = parts
 // Seen is what Listen looks at while a worker sleeps.
 func (b *Backend) Seen(ctx context.Context) (seen int64, err error) {
 	err = b.read(ctx, "listen", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.lastID)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql["last_id"])
 	})
 	return seen, err
 }

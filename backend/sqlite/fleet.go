@@ -40,14 +40,14 @@ func (b *Backend) ReportWorkers(ctx context.Context, reports ...driver.WorkerRep
 // reportWorker records a report, but for its Stats, in the transaction db.
 func (b *Backend) reportWorker(ctx context.Context, db queue.DB, at int64, r driver.WorkerReport) error {
 	if r.Stopped {
-		_, err := exec(ctx, db, b.sql.removeWorker, r.Name)
+		_, err := exec(ctx, db, b.sql["remove_worker"], r.Name)
 		return err
 	}
 	info, err := json.Marshal(r.WorkerInfo)
 	if err != nil {
 		return err
 	}
-	_, err = exec(ctx, db, b.sql.reportWorker, r.Name, string(info), at-sqlkit.Microseconds(r.Age), ago(at, r.ClaimAge), ago(at, r.DrainAge), at)
+	_, err = exec(ctx, db, b.sql["report_worker"], r.Name, string(info), at-sqlkit.Microseconds(r.Age), ago(at, r.ClaimAge), ago(at, r.DrainAge), at)
 	return err
 }
 
@@ -76,7 +76,7 @@ func (b *Backend) Workers(ctx context.Context) (all []driver.WorkerRecord, err e
 			w.StartedAt, w.ClaimedAt, w.DrainingAt, w.SeenAt = timeAt(started), timeOrZero(claimed), timeOrZero(draining), timeAt(seen)
 			all = append(all, sqlkit.Worker(w, name, info, at-seen))
 			return nil
-		}, b.sql.workers)
+		}, b.sql["workers"])
 	})
 	return all, err
 }
@@ -101,7 +101,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 			r.Attempt, r.Since, r.Took = int(clamp32(attempts)), timeAt(since), sqlkit.Duration(max(at-since, 0))
 			all = append(all, r)
 			return err
-		}, b.sql.runs, names, most)
+		}, b.sql["runs"], names, most)
 	})
 	return all, err
 }

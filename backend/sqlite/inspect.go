@@ -31,7 +31,7 @@ const (
 func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err error) {
 	err = b.read(ctx, "count", func(db queue.DB) error {
 		var low, high sql.NullInt64
-		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&low, &high) }, b.sql.idRange)
+		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&low, &high) }, b.sql["id_range"])
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err e
 			counts, err = b.countSome(ctx, db, low.Int64, span)
 			return err
 		}
-		counts, err = queryCounts(ctx, db, b.sql.countAll)
+		counts, err = queryCounts(ctx, db, b.sql["count_all"])
 		return err
 	})
 	slices.SortFunc(counts, func(a, b queue.StatusCount) int {
@@ -50,7 +50,7 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err e
 
 // countSome counts a long table, whose ids begin with low.
 func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) ([]queue.StatusCount, error) {
-	few, err := queryCounts(ctx, db, b.sql.countFew, maxPending, maxOther)
+	few, err := queryCounts(ctx, db, b.sql["count_few"], maxPending, maxOther)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (b *Backend) countSome(ctx context.Context, db queue.DB, low, span int64) (
 	for i := range int64(runs) {
 		starts.int(low + int64(float64(span-sampleRun)*float64(i)/(runs-1)))
 	}
-	sample, err := queryCounts(ctx, db, b.sql.countSample, starts.String(), sampleRun)
+	sample, err := queryCounts(ctx, db, b.sql["count_sample"], starts.String(), sampleRun)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +116,13 @@ func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record
 	if err != nil {
 		return nil, 0, fmt.Errorf("sqlite: list: %w", err)
 	}
-	query, args := b.sql.list, []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), sqlkit.OrNull(string(f.Status)), f.UpTo(), f.Limit}
+	query, args := b.sql["list"], []any{sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.Key), sqlkit.OrNull(string(f.Status)), f.UpTo(), f.Limit}
 	isListed, err := b.isListed(ctx, f)
 	if err != nil {
 		return nil, 0, err
 	}
 	if isListed {
-		query = strings.ReplaceAll(b.sql.listPending, string(queue.StatusPending), string(f.Status))
+		query = strings.ReplaceAll(b.sql["list_pending"], string(queue.StatusPending), string(f.Status))
 		args = append(slices.Delete(args, 3, 4), expiredAt(f), startedBy(f))
 	}
 	args = append(args, sqlkit.OrNull(f.Group), sqlkit.OrNull(f.MinAttempts), microsOrNull(f.CreatedFrom), microsOrNull(f.CreatedTo),
@@ -152,7 +152,7 @@ func (b *Backend) isListed(ctx context.Context, f queue.Filter) (few bool, err e
 	if !f.IsIndexed() || f.Status == queue.StatusRunning {
 		return f.IsIndexed(), nil
 	}
-	query := strings.ReplaceAll(b.sql.fewPending, string(queue.StatusPending), string(f.Status))
+	query := strings.ReplaceAll(b.sql["few_pending"], string(queue.StatusPending), string(f.Status))
 	err = b.read(ctx, "list", func(db queue.DB) error {
 		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&few) }, query)
 	})
@@ -195,7 +195,7 @@ func microsOrNull(t time.Time) any {
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {
 	var records []queue.Record
 	err = b.read(ctx, "look", func(db queue.DB) error {
-		records, err = queryRecords(ctx, db, b.sql.job, id)
+		records, err = queryRecords(ctx, db, b.sql["job"], id)
 		return err
 	})
 	if err != nil || len(records) == 0 {

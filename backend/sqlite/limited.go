@@ -124,14 +124,14 @@ func (s *groups) countRunning() (all int, err error) {
 		s.running[group] = n
 		all += n
 		return err
-	}, s.b.sql.running, s.queue)
+	}, s.b.sql["running"], s.queue)
 	return all, err
 }
 
 // Next implements limits.Source.
 func (s *groups) Next(after string) (group string, ok bool, err error) {
 	var next sql.NullString
-	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error { return rows.Scan(&next) }, s.b.sql.nextGroup, s.queue, after)
+	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error { return rows.Scan(&next) }, s.b.sql["next_group"], s.queue, after)
 	return next.String, next.Valid, err
 }
 
@@ -174,7 +174,7 @@ func (s *groups) takeGroup(group string, n int) (err error) {
 	first := len(s.result.jobs)
 	for more := true; more && err == nil; {
 		if room := n - (len(s.result.jobs) - first); end.id > 0 {
-			err = s.result.fill(s.ctx, s.db, s.queue, s.req, s.b.sql.dueGroup,
+			err = s.result.fill(s.ctx, s.db, s.queue, s.req, s.b.sql["due_group"],
 				s.queue, end.priority, s.at, room, kindsOf(s.req), group, end.due, end.id)
 		}
 		if more = len(s.result.jobs)-first < n && !s.result.overflow; more && err == nil {
@@ -195,9 +195,9 @@ func placeOf(job *queue.Job) place {
 // nextPriority returns the place before the first job of the group's next priority.
 func (s *groups) nextPriority(group string, end place) (next place, ok bool, err error) {
 	var priority sql.NullInt64
-	query, args := s.b.sql.groupPriority, []any{s.queue, group, end.priority}
+	query, args := s.b.sql["next_priority_group"], []any{s.queue, group, end.priority}
 	if group == "" {
-		query, args = s.b.sql.nextPriority, []any{s.queue, end.priority}
+		query, args = s.b.sql["next_priority"], []any{s.queue, end.priority}
 	}
 	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error { return rows.Scan(&priority) }, query, args...)
 	ok = priority.Valid && priority.Int64 != orderedPriority

@@ -72,7 +72,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	var seen int64
 	var due, tick sql.NullInt64
 	err = b.read(ctx, "sleep", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen, &due, &tick) }, b.sql.sleep, stringList(queues), at)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen, &due, &tick) }, b.sql["sleep"], stringList(queues), at)
 	})
 	if err != nil {
 		return -1, err
@@ -96,7 +96,7 @@ func (b *Backend) checkForJobs(ctx context.Context, s *sleeper) {
 	seen := int64(-1)
 	// If this read fails, the next one will find the same jobs.
 	_ = b.read(context.WithoutCancel(ctx), "listen", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql.lastID)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&seen) }, b.sql["last_id"])
 	})
 	b.file.wakeBehind(b.options.Prefix, seen)
 }
@@ -150,7 +150,7 @@ func (b *Backend) bumpID(ctx context.Context, db queue.DB, again *requeued) erro
 	if len(again.queues) == 0 {
 		return nil
 	}
-	return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&again.bumpedID) }, b.sql.bumpID)
+	return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&again.bumpedID) }, b.sql["bump_id"])
 }
 
 // wakeRequeued wakes the sleepers of this process in these queues, or makes them look soon.

@@ -88,7 +88,7 @@ func (b *Backend) findOrdered(ctx context.Context, db queue.DB, name string, at 
 			}
 			head.Valid = head.Valid && limited.hasRoom(group)
 			return w.visit(group, head)
-		}, b.sql.groups, name, w.last, at, kindsOf(req))
+		}, b.sql["groups"], name, w.last, at, kindsOf(req))
 		if err != nil && !errors.Is(err, errFull) {
 			return err
 		}
@@ -106,7 +106,7 @@ func (b *Backend) findOrdered(ctx context.Context, db queue.DB, name string, at 
 	if w.found == 0 {
 		return nil
 	}
-	return result.fill(ctx, db, name, req, b.sql.heads, w.heads.String())
+	return result.fill(ctx, db, name, req, b.sql["heads"], w.heads.String())
 }
 
 // walk goes from group to group.

@@ -12,12 +12,12 @@ import (
 
 // PauseKinds implements [driver.Pauser].
 func (b *Backend) PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error {
-	return b.changePauses(ctx, db, kinds, b.sql.pauseKind)
+	return b.changePauses(ctx, db, kinds, b.sql["pause_kind"])
 }
 
 // ResumeKinds implements [driver.Pauser].
 func (b *Backend) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error {
-	return b.changePauses(ctx, db, kinds, b.sql.resumeKind)
+	return b.changePauses(ctx, db, kinds, b.sql["resume_kind"])
 }
 
 func (b *Backend) changePauses(ctx context.Context, db queue.DB, kinds []string, query string) error {
@@ -39,7 +39,7 @@ func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
 			err := rows.Scan(&kind)
 			kinds = append(kinds, kind)
 			return err
-		}, b.sql.pausedKinds)
+		}, b.sql["paused_kinds"])
 	})
 	return kinds, err
 }

@@ -30,7 +30,7 @@ func (b *Backend) RateWaits(ctx context.Context, name string, groups ...string) 
 func (b *Backend) readBucket(ctx context.Context, db queue.DB, name, bucket string) (found limits.Bucket, err error) {
 	err = queryRows(ctx, db, func(rows *sql.Rows) error {
 		return rows.Scan(&found.At, &found.FullAt, &found.Each, &found.Until)
-	}, b.sql.bucket, name, bucket)
+	}, b.sql["bucket"], name, bucket)
 	return found, err
 }
 
@@ -96,7 +96,7 @@ func (s *groups) costs(jobs []*queue.Job) (costs map[int64]int, err error) {
 		err := rows.Scan(&id, &cost)
 		costs[id] = cost
 		return err
-	}, s.b.sql.costs, ids.String())
+	}, s.b.sql["costs"], ids.String())
 	return costs, err
 }
 
@@ -114,7 +114,7 @@ func (s *groups) wait() time.Duration {
 func (b *Backend) spend(ctx context.Context, db queue.DB, found claimResult) error {
 	for name, m := range found.meters {
 		for group, bucket := range m.Spent() {
-			if _, err := exec(ctx, db, b.sql.spend, name, group, bucket.At, bucket.FullAt, bucket.Each); err != nil {
+			if _, err := exec(ctx, db, b.sql["spend"], name, group, bucket.At, bucket.FullAt, bucket.Each); err != nil {
 				return err
 			}
 		}
@@ -142,13 +142,13 @@ func (b *Backend) throttle(ctx context.Context, db queue.DB, outcomes []queue.Ou
 		}
 		var name, group string
 		err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&name, &group) },
-			b.sql.throttled, o.Job.ID, o.Job.Fence, o.Job.Worker)
+			b.sql["throttled"], o.Job.ID, o.Job.Fence, o.Job.Worker)
 		if err != nil {
 			return err
 		}
 		if bucket, ok := queues[name].Throttles(group); ok {
 			until := at.Add(max(o.Delay, 0)).UnixNano()
-			if _, err := exec(ctx, db, b.sql.throttle, name, bucket, until); err != nil {
+			if _, err := exec(ctx, db, b.sql["throttle"], name, bucket, until); err != nil {
 				return err
 			}
 		}
@@ -171,7 +171,7 @@ func (b *Backend) sweepTokens(ctx context.Context) error {
 		return err
 	}
 	return b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
-		_, err := exec(ctx, db, b.sql.sweepTokens, full.String())
+		_, err := exec(ctx, db, b.sql["sweep_tokens"], full.String())
 		return err
 	})
 }
@@ -198,6 +198,6 @@ func (b *Backend) fullBuckets(ctx context.Context, db queue.DB, at time.Time) (f
 			full.end()
 		}
 		return err
-	}, b.sql.buckets)
+	}, b.sql["buckets"])
 	return full, err
 }

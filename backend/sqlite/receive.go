@@ -32,7 +32,7 @@ func (b *Backend) Receive(ctx context.Context, transfers ...driver.Transfer) (re
 		if err := b.writeJobs(ctx, db, fresh); err != nil {
 			return err
 		}
-		_, err = exec(ctx, db, b.sql.keepPast, pasts(fresh))
+		_, err = exec(ctx, db, b.sql["keep_past"], pasts(fresh))
 		return err
 	})
 	if err != nil {
@@ -51,7 +51,7 @@ func (b *Backend) rememberSources(ctx context.Context, db queue.DB, transfers []
 		names[i] = t.Source
 	}
 	now := now()
-	if _, err := exec(ctx, db, b.sql.forgetSources, now, 2*len(transfers)); err != nil {
+	if _, err := exec(ctx, db, b.sql["forget_sources"], now, 2*len(transfers)); err != nil {
 		return nil, err
 	}
 	err = queryRows(ctx, db, func(rows *sql.Rows) error {
@@ -59,7 +59,7 @@ func (b *Backend) rememberSources(ctx context.Context, db queue.DB, transfers []
 		err := rows.Scan(&name)
 		isFresh[name] = true
 		return err
-	}, b.sql.rememberSources, stringList(names), now+sqlkit.Microseconds(driver.TransferWindow), now)
+	}, b.sql["remember_sources"], stringList(names), now+sqlkit.Microseconds(driver.TransferWindow), now)
 	return isFresh, err
 }
 

@@ -50,7 +50,7 @@ func keyOf(j *queue.Job) jobKey { return jobKey{cmp.Or(j.Queue, queue.DefaultQue
 // again.
 func (b *Backend) replace(ctx context.Context, db queue.DB, jobs []*queue.Job) error {
 	for range sqlkit.KeyRounds {
-		if _, err := exec(ctx, db, b.sql.giveUp, keys(jobs)); err != nil {
+		if _, err := exec(ctx, db, b.sql["give_up"], keys(jobs)); err != nil {
 			return err
 		}
 		left, err := b.replaceWaiting(ctx, db, jobs)
@@ -79,7 +79,7 @@ func (b *Backend) replaceWaiting(ctx context.Context, db queue.DB, jobs []*queue
 		err := r.Scan(&k.queue, &k.key, &p.id, &p.isNew)
 		places[k] = p
 		return err
-	}, b.sql.enqueueReplacing, rows(jobs, now), now, longest, !jobs[0].ScheduledAt.IsZero())
+	}, b.sql["enqueue_replacing"], rows(jobs, now), now, longest, !jobs[0].ScheduledAt.IsZero())
 	if err != nil {
 		return nil, err
 	}

@@ -55,9 +55,9 @@ func (b *Backend) keepOutputs(ctx context.Context, db queue.DB, outcomes []queue
 	case len(all) == 0:
 		return nil
 	case b.options.Retention.KeepsCompleted():
-		return execChunks(ctx, db, b.sql.keepOutput, all)
+		return execChunks(ctx, db, b.sql["keep_output"], all)
 	}
-	_, err := exec(ctx, db, b.sql.removeResults, idList(ids))
+	_, err := exec(ctx, db, b.sql["remove_results"], idList(ids))
 	return err
 }
 
@@ -81,7 +81,7 @@ func (b *Backend) KeepProgress(ctx context.Context, progress ...queue.Progress) 
 				for _, p := range some {
 					all = append(all, idText{p.Job.ID, p.Value})
 				}
-				return execChunks(ctx, db, b.sql.keepProgress, all, g.fence, g.Worker, now())
+				return execChunks(ctx, db, b.sql["keep_progress"], all, g.fence, g.Worker, now())
 			})
 			if refused = append(refused, bad...); err != nil {
 				return err
@@ -106,7 +106,7 @@ func (b *Backend) Result(ctx context.Context, id int64) (r queue.Result, ok bool
 			r.LastError, r.ProgressAt = lastError.String, timeOrZero(at)
 			r.Output, r.Progress = slices.Clone(output), slices.Clone(progress)
 			return err
-		}, b.sql.result, id)
+		}, b.sql["result"], id)
 	})
 	return r, ok && err == nil, err
 }
@@ -116,14 +116,14 @@ func (b *Backend) Result(ctx context.Context, id int64) (r queue.Result, ok bool
 func (b *Backend) removeOrphans(ctx context.Context, from int64) error {
 	var ids []int64
 	err := b.read(ctx, "prune", func(db queue.DB) (err error) {
-		ids, err = queryIDs(ctx, db, b.sql.orphans, from, sliceSize)
+		ids, err = queryIDs(ctx, db, b.sql["orphans"], from, sliceSize)
 		return err
 	})
 	if err != nil || len(ids) == 0 {
 		return err
 	}
 	return b.write(ctx, "prune", func(ctx context.Context, db queue.DB) error {
-		_, err := exec(ctx, db, b.sql.removeResults, idList(ids))
+		_, err := exec(ctx, db, b.sql["remove_results"], idList(ids))
 		return err
 	})
 }

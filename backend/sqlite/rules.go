@@ -133,7 +133,7 @@ func (b *Backend) committedRules(ctx context.Context, db queue.DB, queues []stri
 		return known, nil
 	}
 	var version int64
-	err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&version) }, b.sql.rulesVersion)
+	err := queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&version) }, b.sql["rules_version"])
 	if err != nil || version == known.version {
 		return known, err
 	}
@@ -150,7 +150,7 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 		return nil
 	}
 	return b.changeRules(ctx, "set rules", db, rules, func(ctx context.Context, db queue.DB, r queue.Rule) error {
-		_, err := exec(ctx, db, b.sql.setRule, r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share, r.OnDead == queue.HoldDead,
+		_, err := exec(ctx, db, b.sql["set_rule"], r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share, r.OnDead == queue.HoldDead,
 			r.Rate.Jobs, int64(r.Rate.Per), r.Rate.Burst, r.GroupRate.Jobs, int64(r.GroupRate.Per), r.GroupRate.Burst)
 		return err
 	})
@@ -174,7 +174,7 @@ func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group strin
 
 func (b *Backend) pauseRule(ctx context.Context, db queue.DB, rule queue.Rule) error {
 	return b.changeRules(ctx, "pause", db, []queue.Rule{rule}, func(ctx context.Context, db queue.DB, r queue.Rule) error {
-		_, err := exec(ctx, db, b.sql.pauseRule, r.Queue, r.Group, r.Paused)
+		_, err := exec(ctx, db, b.sql["pause_rule"], r.Queue, r.Group, r.Paused)
 		return err
 	})
 }
@@ -187,14 +187,14 @@ func (b *Backend) changeRules(
 	var changed requeued
 	err := b.onHandle(ctx, operation, db, func(ctx context.Context, db queue.DB) error {
 		changed = requeued{}
-		if _, err := exec(ctx, db, b.sql.rulesChanged); err != nil {
+		if _, err := exec(ctx, db, b.sql["rules_changed"]); err != nil {
 			return err
 		}
 		for _, r := range rules {
 			if err := change(ctx, db, r); err != nil {
 				return err
 			}
-			if _, err := exec(ctx, db, b.sql.removeRule, r.Queue, r.Group); err != nil {
+			if _, err := exec(ctx, db, b.sql["remove_rule"], r.Queue, r.Group); err != nil {
 				return err
 			}
 			changed.add(r.Queue)
@@ -227,6 +227,6 @@ func (b *Backend) readRules(ctx context.Context, db queue.DB) (rules []queue.Rul
 		}
 		rules = append(rules, r)
 		return err
-	}, b.sql.rules)
+	}, b.sql["rules"])
 	return rules, err
 }

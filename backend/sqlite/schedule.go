@@ -56,7 +56,7 @@ func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...str
 func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, err error) {
 	var rows []sqlkit.ScheduleRow
 	err = b.read(ctx, "schedules", func(db queue.DB) (err error) {
-		rows, err = queryScheduleRows(ctx, db, b.sql.scheduleRead, nil)
+		rows, err = queryScheduleRows(ctx, db, b.sql["schedule_read"], nil)
 		return err
 	})
 	return sqlkit.Records(rows), err
@@ -79,11 +79,11 @@ func (b *Backend) changeSchedules(ctx context.Context, operation string, db queu
 	var drawn requeued
 	err = b.onHandle(ctx, operation, db, func(ctx context.Context, db queue.DB) error {
 		n, drawn = 0, requeued{queues: []string{""}}
-		if _, err := exec(ctx, db, b.sql.scheduleLock); err != nil {
+		if _, err := exec(ctx, db, b.sql["schedule_lock"]); err != nil {
 			return err
 		}
 		read := func(names []string) (at time.Time, rows []sqlkit.ScheduleRow, err error) {
-			rows, err = queryScheduleRows(ctx, db, b.sql.scheduleRead, stringList(names))
+			rows, err = queryScheduleRows(ctx, db, b.sql["schedule_read"], stringList(names))
 			return time.UnixMicro(now()).UTC(), rows, err
 		}
 		write := func(changes []sqlkit.ChangedSchedule) (map[string]bool, error) {
@@ -110,12 +110,12 @@ func (b *Backend) changeSchedules(ctx context.Context, operation string, db queu
 func (b *Backend) writeSchedules(ctx context.Context, db queue.DB, changes []sqlkit.ChangedSchedule) (written map[string]bool, err error) {
 	written = make(map[string]bool, len(changes))
 	for _, c := range changes {
-		query, args := b.sql.scheduleWrite, []any{
+		query, args := b.sql["schedule_write"], []any{
 			c.Name, c.Spec, c.Zone, string(c.Job), c.Missed, c.Grace, c.Overlap, c.Paused, c.NextAt, c.Version, c.Digest, c.Release,
 			c.Edited, c.Deleted, c.UpdatedAt, c.Was, c.WasNext,
 		}
 		if c.Gone {
-			query, args = b.sql.scheduleDelete, []any{c.Name, c.Was}
+			query, args = b.sql["schedule_delete"], []any{c.Name, c.Was}
 		}
 		result, err := exec(ctx, db, query, args...)
 		if err != nil {
@@ -159,7 +159,7 @@ func (b *Backend) lookForTick(ctx context.Context, later bool) (next time.Durati
 		laterThan = now()
 	}
 	err = b.read(ctx, "next tick", func(db queue.DB) error {
-		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&at) }, b.sql.scheduleNext, stringList(b.ticks.Left()), laterThan)
+		return queryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&at) }, b.sql["schedule_next"], stringList(b.ticks.Left()), laterThan)
 	})
 	if err != nil {
 		return 0, err
@@ -217,7 +217,7 @@ func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err err
 
 // fireBatch fills the batch with schedules that are due, enqueues their jobs and moves them on.
 func (b *Backend) fireBatch(ctx context.Context, db queue.DB, batch *sqlkit.Batch) error {
-	if _, err := exec(ctx, db, b.sql.scheduleLock); err != nil {
+	if _, err := exec(ctx, db, b.sql["schedule_lock"]); err != nil {
 		return err
 	}
 	at := now()
@@ -239,7 +239,7 @@ func (b *Backend) fireBatch(ctx context.Context, db queue.DB, batch *sqlkit.Batc
 		if err != nil {
 			return err
 		}
-		_, err = exec(ctx, db, b.sql.scheduleFired, row.Name, row.Version, f.Row.NextAt, row.NextAt, row.LastTick, row.LastJob, row.Skipped)
+		_, err = exec(ctx, db, b.sql["schedule_fired"], row.Name, row.Version, f.Row.NextAt, row.NextAt, row.LastTick, row.LastJob, row.Skipped)
 		if err != nil {
 			return err
 		}
@@ -260,7 +260,7 @@ func (b *Backend) queryDue(ctx context.Context, db queue.DB, at int64, batch *sq
 			return errEnough
 		}
 		return nil
-	}, b.sql.scheduleDue, stringList(b.ticks.Left()), at, batch.Schedules)
+	}, b.sql["schedule_due"], stringList(b.ticks.Left()), at, batch.Schedules)
 	if errors.Is(err, errEnough) {
 		err = nil
 	}

@@ -143,7 +143,7 @@ func (b *Backend) settleOthers(ctx context.Context, db queue.DB, g claimed[queue
 				again.add(name)
 			}
 			return err
-		}, b.sql.settle, actions(part, at), g.fence, g.Worker, at)
+		}, b.sql["settle"], actions(part, at), g.fence, g.Worker, at)
 		if err != nil {
 			return err
 		}
@@ -159,9 +159,9 @@ var errSomeLost = errors.New("some of the jobs are lost")
 // not read the ids of the settled jobs but only counts them, which is a quarter faster. If some are
 // missing, it then returns errSomeLost.
 func (b *Backend) settleDone(ctx context.Context, db queue.DB, g claimed[queue.Outcome], counting bool, lost *[]*queue.Job) error {
-	query, args := b.sql.settleDrop, []any{idsOf(g), g.fence, g.Worker}
+	query, args := b.sql["settle_drop"], []any{idsOf(g), g.fence, g.Worker}
 	if b.options.Retention.KeepsCompleted() {
-		query, args = b.sql.settleDone, append(args, now())
+		query, args = b.sql["settle_done"], append(args, now())
 	}
 	if counting {
 		result, err := exec(ctx, db, withoutReturning(query), args...)

@@ -38,7 +38,7 @@ func (b *Backend) addStats(ctx context.Context, db queue.DB, at int64, all []dri
 		sum := sums[k]
 		sum.Add(s.Stats)
 		sums[k] = sum
-		_, err := exec(ctx, db, b.sql.writeStats, minute, s.Queue, s.Kind, sum.Done, sum.Failed, sum.Dead, sum.Lost,
+		_, err := exec(ctx, db, b.sql["write_stats"], minute, s.Queue, s.Kind, sum.Done, sum.Failed, sum.Dead, sum.Lost,
 			sqlkit.Microseconds(sum.Ran), sqlkit.Microseconds(sum.Waited), histogramText(sum.RunTimes), histogramText(sum.WaitTimes))
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func (b *Backend) queryStats(ctx context.Context, db queue.DB, add func(queue.St
 		r.RunTimes, r.WaitTimes = sqlkit.DecodeHistogram(runTimes), sqlkit.DecodeHistogram(waitTimes)
 		add(r)
 		return nil
-	}, b.sql.stats, sqlkit.OrNull(name), sqlkit.OrNull(kind), from, before)
+	}, b.sql["stats"], sqlkit.OrNull(name), sqlkit.OrNull(kind), from, before)
 }
 
 // Stats implements [driver.Statistician] with sql/stats.sql.
@@ -102,8 +102,8 @@ func (b *Backend) sweepFleet(ctx context.Context) error {
 		find, remove string
 		after        time.Duration
 	}{
-		{b.sql.forgottenWorkers, b.sql.sweepWorkers, driver.ForgottenAfter},
-		{b.sql.oldStats, b.sql.sweepStats, driver.StatsKept},
+		{b.sql["forgotten_workers"], b.sql["sweep_workers"], driver.ForgottenAfter},
+		{b.sql["old_stats"], b.sql["sweep_stats"], driver.StatsKept},
 	} {
 		before := time.Now().Add(-s.after).UnixMicro()
 		var found bool

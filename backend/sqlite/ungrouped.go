@@ -55,7 +55,7 @@ func (s *groups) takeUngrouped(n int) error {
 	for !p.isCut && !p.isOver {
 		if p.at.id > 0 {
 			room := n - (len(s.result.jobs) - first)
-			err := s.result.fill(s.ctx, s.db, s.queue, s.req, s.b.sql.dueUngrouped,
+			err := s.result.fill(s.ctx, s.db, s.queue, s.req, s.b.sql["due_ungrouped"],
 				s.queue, p.at.priority, p.until, room, kindsOf(s.req), p.at.due, p.at.id)
 			if err != nil {
 				return err
@@ -88,7 +88,7 @@ func (s *groups) skipSlice() (found bool, err error) {
 	err = queryRows(s.ctx, s.db, func(rows *sql.Rows) error {
 		found = true
 		return rows.Scan(&p.at.due, &p.at.id)
-	}, s.b.sql.skipUngrouped, s.queue, p.at.priority, p.until, p.at.due, p.at.id)
+	}, s.b.sql["skip_ungrouped"], s.queue, p.at.priority, p.until, p.at.due, p.at.id)
 	if found {
 		p.slices++
 		p.isCut = p.slices == maxSlices

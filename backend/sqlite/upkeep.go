@@ -46,7 +46,7 @@ func (b *Backend) Prune(ctx context.Context) (removed int, more bool, err error)
 			// If no job of the slice is that old, the jobs that follow are younger still.
 			more = more || created <= max(completed, dead)
 			return nil
-		}, b.sql.old, from, sliceSize)
+		}, b.sql["old"], from, sliceSize)
 	})
 	expired = without(expired, b.badRows.prunes.IDs())
 	if err == nil && len(expired) > 0 {
@@ -89,12 +89,12 @@ func (b *Backend) remove(ctx context.Context, ids []int64, completed, dead int64
 func (b *Backend) removeSome(ctx context.Context, db queue.DB, ids []int64, completed, dead int64) (n int, err error) {
 	err = undoIfRefused(ctx, db, func() (_ []badrows.Row, err error) {
 		if b.options.Retention.Archive {
-			if _, err := exec(ctx, db, b.sql.archive, idList(ids), completed, dead); err != nil {
+			if _, err := exec(ctx, db, b.sql["archive"], idList(ids), completed, dead); err != nil {
 				return nil, err
 			}
 		}
 		for _, id := range ids {
-			result, err := exec(ctx, db, b.sql.prune, id, completed, dead)
+			result, err := exec(ctx, db, b.sql["prune"], id, completed, dead)
 			if err != nil {
 				return nil, err
 			}
@@ -104,7 +104,7 @@ func (b *Backend) removeSome(ctx context.Context, db queue.DB, ids []int64, comp
 			}
 			n += int(removed)
 		}
-		_, err = exec(ctx, db, b.sql.removeResults, idList(ids))
+		_, err = exec(ctx, db, b.sql["remove_results"], idList(ids))
 		return nil, err
 	})
 	if err != nil {

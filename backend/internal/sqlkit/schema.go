@@ -3,6 +3,7 @@ package sqlkit
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -56,6 +57,20 @@ func ReadFile(files embed.FS, name string) string {
 		panic(err)
 	}
 	return string(text)
+}
+
+// Statements returns the texts of the files in the folder sql, by their names without ".sql". adapt
+// puts the names of the caller's tables into a text.
+func Statements(files embed.FS, adapt func(text string) string) map[string]string {
+	paths, err := fs.Glob(files, "sql/*.sql")
+	if err != nil {
+		panic(err) // the pattern is malformed
+	}
+	all := make(map[string]string, len(paths))
+	for _, p := range paths {
+		all[strings.TrimSuffix(path.Base(p), ".sql")] = adapt(ReadFile(files, p))
+	}
+	return all
 }
 
 // CheckVersion returns a [*queue.SetupError] unless the tables have the version that this program
