@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/errandhq/errand/internal/chainfault"
+	"github.com/errandhq/errand/internal/handling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -64,7 +64,7 @@ func Dedup(store DedupStore, window time.Duration, key func(*queue.Job) string) 
 			case failed:
 				return err
 			}
-			return chainfault.Mark(err) // the store's own
+			return handling.ChainFault(err) // the store's own
 		})
 	}
 }

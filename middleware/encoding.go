@@ -11,7 +11,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/errandhq/errand/internal/chainfault"
+	"github.com/errandhq/errand/internal/handling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -105,7 +105,7 @@ func decodeJob(next queue.Handler, decode func(copied *queue.Job) error) queue.H
 		copied := *job
 		err := decode(&copied)
 		if _, answered := queue.ActionOf(err); !answered {
-			return chainfault.Mark(err) // here and not in decode: a handler may call Open
+			return handling.ChainFault(err) // here and not in decode: a handler may call Open
 		}
 		if err != nil {
 			return err

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/errandhq/errand/internal/chainfault"
+	"github.com/errandhq/errand/internal/handling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -48,7 +48,7 @@ func Retry(rules ...Rule) queue.Middleware {
 				return err
 			}
 			byBackoff, err := askSafely(err, isBackedOff)
-			if answered && !byBackoff || chainfault.Is(err) || shouldRetry(rules, err, job.Attempt) {
+			if answered && !byBackoff || handling.IsChainFault(err) || shouldRetry(rules, err, job.Attempt) {
 				return err
 			}
 			return queue.Discard(err)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/errandhq/errand/internal/chainfault"
-	"github.com/errandhq/errand/internal/ownkey"
+	"github.com/errandhq/errand/internal/handle"
+	"github.com/errandhq/errand/internal/handling"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -77,7 +77,7 @@ func Tx(db *sql.DB, q queue.Consumer, o TxOptions) queue.Middleware {
 		return txHandler{db, next, queue.HandlerFunc(func(ctx context.Context, job *queue.Job) error {
 			tx, err := begin(ctx, db, q, o.SQL)
 			if err != nil {
-				return chainfault.Mark(fmt.Errorf("middleware: Tx: begin: %w", err))
+				return handling.ChainFault(fmt.Errorf("middleware: Tx: begin: %w", err))
 			}
 			defer tx.end()
 			defer func() { _ = awaitAnswer(tx.abandon, tx.Rollback) }() // also when the handler panics; does nothing after Commit
@@ -202,10 +202,10 @@ func beginOnServer(ctx context.Context, db *sql.DB, o *sql.TxOptions) (openTx, e
 func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next queue.Handler, job *queue.Job) error {
 	if o.SettleFirst {
 		if err := settle(ctx, tx, q, job); err != nil {
-			return chainfault.Mark(err)
+			return handling.ChainFault(err)
 		}
 	} else {
-		ctx = ownkey.With(ctx, job)
+		ctx = handle.WithOwnKey(ctx, job)
 	}
 	err := next.HandleJob(ctx, job)
 	switch {
@@ -219,7 +219,7 @@ func (o TxOptions) run(ctx context.Context, tx *sql.Tx, q queue.Consumer, next q
 	return settle(ctx, tx, q, job)
 }
 
-var errSettledFirst = chainfault.Mark(errors.New(
+var errSettledFirst = handling.ChainFault(errors.New(
 	"middleware: Tx: rolled back: SetOutput within Tx with SettleFirst, which has settled the job already"))
 
 func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) error {
@@ -234,7 +234,7 @@ func settle(ctx context.Context, tx *sql.Tx, q queue.Consumer, job *queue.Job) e
 		return txError(ctx, "settle", err)
 	}
 	if len(lost) > 0 {
-		return chainfault.Mark(fmt.Errorf("middleware: Tx: rolled back: %w", queue.ErrLost))
+		return handling.ChainFault(fmt.Errorf("middleware: Tx: rolled back: %w", queue.ErrLost))
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func txError(ctx context.Context, step string, err error) error {
 	case ctx.Err() != nil || refusesWrites(err):
 		return fmt.Errorf("middleware: Tx: %s: %w", step, err)
 	}
-	return chainfault.Mark(fmt.Errorf("middleware: Tx: %s: %w", step, err))
+	return handling.ChainFault(fmt.Errorf("middleware: Tx: %s: %w", step, err))
 }
 
 // refusesWrites reports whether PostgreSQL will not commit what the handler has written: one of its
@@ -286,7 +286,7 @@ func TxFrom(ctx context.Context) (tx *sql.Tx, ok bool) {
 }
 
 // errNoTx is not the job's fault: the job is retried, and runs once the chain is mended.
-var errNoTx = chainfault.Mark(errors.New("no transaction in the context: the chain needs Tx outside of this"))
+var errNoTx = handling.ChainFault(errors.New("no transaction in the context: the chain needs Tx outside of this"))
 
 // InTx turns a function that also takes the transaction of [Tx] into one for [queue.Kind.Handle].
 // Outside of Tx the result returns an error and does not call fn.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/errandhq/errand/backend/internal/runs"
+	"github.com/errandhq/errand/backend/internal/fleet"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -94,7 +94,7 @@ func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver
 			})
 		}
 	}
-	return runs.First(all, most), nil
+	return fleet.FirstRuns(all, most), nil
 }
 
 // pruneWorkers removes the workers that have vanished long ago. The caller holds q.mu.

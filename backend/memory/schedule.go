@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/errandhq/errand/internal/schedules"
+	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )

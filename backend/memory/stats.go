@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/errandhq/errand/backend/internal/stats"
+	"github.com/errandhq/errand/backend/internal/fleet"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -39,7 +39,7 @@ func (q *Queue) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRe
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	sum := stats.NewSum(f)
+	sum := fleet.NewSum(f)
 	for _, r := range q.stats {
 		sum.Add(*r)
 	}

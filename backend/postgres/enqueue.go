@@ -9,7 +9,6 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/internal/handle"
-	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -47,7 +46,7 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 	if kind != handle.Tx {
 		return nil
 	}
-	if err := ownkey.Check(ctx, jobs); err != nil {
+	if err := handle.CheckOwnKey(ctx, jobs); err != nil {
 		return fmt.Errorf("postgres: enqueue: %w", err)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/errandhq/errand/backend/internal/listtest"
+	"github.com/errandhq/errand/backend/internal/dbtest"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
@@ -21,7 +21,7 @@ func TestListOddIDs(t *testing.T) {
 	for _, id := range ids {
 		exec(t, db, `INSERT INTO errand.jobs (id, queue, kind, status) VALUES ($1, '', 'k', 'dead')`, id)
 	}
-	listtest.IDs(t, q, ids...)
+	dbtest.IDs(t, q, ids...)
 }
 
 // TestListOddSlices: a list that looks at a bounded number of jobs goes on below the ID 0.
@@ -31,7 +31,7 @@ func TestListOddSlices(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (id, queue, kind, status) SELECT i, '', CASE WHEN i % 7001 = 0 THEN 'rare' ELSE 'k' END, 'completed'
 		FROM generate_series(-120000, 49999) AS i`)
-	listtest.Rare(t, q, 49999, -120000, 7001)
+	dbtest.Rare(t, q, 49999, -120000, 7001)
 }
 
 // TestListBounds: bounds need not be whole microseconds: a job is at or after a bound, or before
@@ -47,7 +47,7 @@ func TestListBounds(t *testing.T) {
 			exec(t, db, `INSERT INTO errand.jobs (id, status, created_at, scheduled_at, updated_at, finished_at)
 				SELECT i, 'dead', at, at, at, at FROM generate_series(1, 4) AS i, LATERAL (VALUES ($1::timestamptz + (i - 1) * interval '1 microsecond')) AS v(at)`, first)
 		}
-		listtest.Bounds(t, backend(t, db, postgres.Options{}), first, 4)
+		dbtest.Bounds(t, backend(t, db, postgres.Options{}), first, 4)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestListFinishedLate(t *testing.T) {
 			CASE WHEN finished < 8 THEN $1::timestamptz + finished * interval '1 second' WHEN finished = 8 THEN 'infinity' END
 		FROM unnest('{dead,cancelled,completed}'::text[]) AS s, generate_series(0, 6, 3) AS due, generate_series(1, 7, 2) AS updated,
 			generate_series(-1, 9, 2) AS finished`, first)
-	listtest.Finished(t, q, first.Add(-2*time.Second), first.Add(10*time.Second))
+	dbtest.Finished(t, q, first.Add(-2*time.Second), first.Add(10*time.Second))
 }
 
 // TestListInfinite: times that are infinite, or beyond what drivers can read, fail no page, and
@@ -83,7 +83,7 @@ func TestListInfinite(t *testing.T) {
 	for _, w := range theseWays {
 		db, _ := w.open(t, dsn)
 		q := backend(t, db, postgres.Options{})
-		count := func(f queue.Filter) int { return len(listtest.Pages(t, q, f)) }
+		count := func(f queue.Filter) int { return len(dbtest.Pages(t, q, f)) }
 		if n := count(queue.Filter{Limit: 7}); n != 7*each {
 			t.Errorf("%s: got %d jobs, want %d", w.name, n, 7*each)
 		}
@@ -108,5 +108,5 @@ func TestListBehindPending(t *testing.T) {
 	db, q := fresh(t, postgres.Options{})
 	exec(t, db, `INSERT INTO errand.jobs (id, kind, job_key) VALUES (1, 'rare', 'rare')`)
 	exec(t, db, `INSERT INTO errand.jobs (id, kind) SELECT i, 'k' FROM generate_series(2, 60001) AS i`)
-	listtest.Behind(t, q, queue.StatusPending, 1)
+	dbtest.Behind(t, q, queue.StatusPending, 1)
 }

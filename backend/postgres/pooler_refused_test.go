@@ -12,7 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
-	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/internal/machine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -20,7 +20,7 @@ import (
 // calls name the cure.
 func TestPoolerLosesStatements(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(pgbouncer.StartSize(t, postgrestest.DSN(t), "transaction", 1))
+	u, err := url.Parse(machine.StartPgBouncerSize(t, postgrestest.DSN(t), "transaction", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestPoolerRefuses(t *testing.T) {
 	t.Parallel()
 	admin, dsn := postgrestest.Empty(t), postgrestest.DSN(t)
 	name := dsn[strings.LastIndex(dsn, "/")+1 : strings.LastIndex(dsn, "?")]
-	db, _ := way{driver: "pgx"}.open(t, pgbouncer.Start(t, dsn, "transaction"))
+	db, _ := way{driver: "pgx"}.open(t, machine.StartPgBouncer(t, dsn, "transaction"))
 	q := backend(t, db, postgres.Options{})
 	enqueue(t, q, jobs(1)...)
 	exec(t, admin, "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/internal/machine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -25,7 +25,7 @@ func TestTransactionPooling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			direct := postgrestest.DSN(t)
-			db := openPooled(t, name, pgbouncer.StartSize(t, direct, "transaction", 3))
+			db := openPooled(t, name, machine.StartPgBouncerSize(t, direct, "transaction", 3))
 			const clients = 8
 			db.SetMaxOpenConns(clients)
 			db.SetMaxIdleConns(clients)

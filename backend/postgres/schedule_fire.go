@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
-	"github.com/errandhq/errand/internal/schedules"
 	"github.com/errandhq/errand/queue"
 )
 

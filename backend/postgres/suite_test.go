@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/backendtest"
-	"github.com/errandhq/errand/backend/internal/reusedb"
+	"github.com/errandhq/errand/backend/internal/dbtest"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 	for _, w := range testedWays() {
 		t.Run(w.name, func(t *testing.T) {
 			suite := t
-			p := &reusedb.Pool[database]{
+			p := &dbtest.Pool[database]{
 				Open: func() (d database) {
 					d.db, d.listen = w.open(suite, postgrestest.DSN(suite))
 					exec(suite, d.db, `CREATE PUBLICATION everything FOR ALL TABLES`)

@@ -15,8 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/errandhq/errand/internal/memdir"
-	"github.com/errandhq/errand/internal/pgbin"
+	"github.com/errandhq/errand/internal/machine"
 )
 
 // localScript makes a cluster in the directory $1 with the binaries in $2 and
@@ -40,11 +39,11 @@ rm -rf "$dir"
 
 // startLocal starts a server from the binaries on this machine.
 func startLocal(ctx context.Context, o Options) (*Server, error) {
-	bin, err := pgbin.Find()
+	bin, err := machine.PostgresBin()
 	if err != nil {
 		return nil, err
 	}
-	account, err := pgbin.Account()
+	account, err := machine.PostgresAccount()
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func dataParent(o Options) string {
 	if o.Durable || os.Getenv("TMPDIR") != "" {
 		return ""
 	}
-	return memdir.Find()
+	return machine.Memory()
 }
 
 // handOver gives dir to account, unless that is nil, and returns the open log file in it. The log

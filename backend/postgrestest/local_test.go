@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/errandhq/errand/internal/pgbin"
+	"github.com/errandhq/errand/internal/machine"
 )
 
 func TestTail(t *testing.T) {
@@ -59,7 +59,7 @@ func TestLogIsNoLink(t *testing.T) {
 
 // TestHandOver holds handOver to its order: the log is there, and open, before dir is account's.
 func TestHandOver(t *testing.T) {
-	account, err := pgbin.Account()
+	account, err := machine.PostgresAccount()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/errandhq/errand/backend/internal/runs"
+	"github.com/errandhq/errand/backend/internal/fleet"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -103,7 +103,7 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driv
 	for _, r := range found {
 		all = append(all, r)
 	}
-	return runs.First(all, most), nil
+	return fleet.FirstRuns(all, most), nil
 }
 
 // pages calls a function on a partition for one page after the other, from a cursor on. It calls

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
-	"github.com/errandhq/errand/internal/schedules"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/fleet"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
-	"github.com/errandhq/errand/backend/internal/stats"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -85,7 +85,7 @@ func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.Stats
 	if !f.To.IsZero() {
 		behind = minuteOf(f.To.Add(time.Minute - 1))
 	}
-	sum := stats.NewSum(f)
+	sum := fleet.NewSum(f)
 	_, err := b.pages(ctx, "stats", common, first, []string{behind, bit(f.Times)}, func(_ int64, in *reader) {
 		minute, id, text := in.int(), in.text(), in.text()
 		s, err := statsOf(text)

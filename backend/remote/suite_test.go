@@ -10,7 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/backendtest"
 	"github.com/errandhq/errand/backend/dburl"
-	"github.com/errandhq/errand/backend/internal/reusedb"
+	"github.com/errandhq/errand/backend/internal/dbtest"
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
@@ -91,8 +91,8 @@ func TestPostgres(t *testing.T) {
 }
 
 // newPool returns the databases of a suite.
-func newPool(suite *testing.T) *reusedb.Pool[database] {
-	return &reusedb.Pool[database]{
+func newPool(suite *testing.T) *dbtest.Pool[database] {
+	return &dbtest.Pool[database]{
 		Open: func() database { return openDatabase(suite, postgrestest.DSN(suite)) },
 		DB:   func(d database) *sql.DB { return d.DB },
 	}
@@ -101,7 +101,7 @@ func newPool(suite *testing.T) *reusedb.Pool[database] {
 // takeQueue returns a queue without jobs. Its database may be that of an earlier case, but not its
 // backend, which keeps what it has learnt: once its claims are rationed, they may find a job that
 // is enqueued for a past time later than the suite allows (backend/postgres/ration.go).
-func takeQueue(t *testing.T, pool *reusedb.Pool[database]) queue.Queue {
+func takeQueue(t *testing.T, pool *dbtest.Pool[database]) queue.Queue {
 	t.Helper()
 	b, err := postgres.New(pool.Take(t).DB, postgres.Options{Listen: pgxlisten.Listen})
 	if err != nil {

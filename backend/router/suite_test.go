@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/errandhq/errand/backend/backendtest"
-	"github.com/errandhq/errand/backend/internal/reusedb"
+	"github.com/errandhq/errand/backend/internal/dbtest"
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
@@ -30,8 +30,8 @@ type home struct {
 }
 
 // homes lends databases to the cases of a suite.
-func homes(suite *testing.T) *reusedb.Pool[*sql.DB] {
-	return &reusedb.Pool[*sql.DB]{
+func homes(suite *testing.T) *dbtest.Pool[*sql.DB] {
+	return &dbtest.Pool[*sql.DB]{
 		Open: func() *sql.DB { return postgrestest.Open(suite) },
 		DB:   func(db *sql.DB) *sql.DB { return db },
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
 	"github.com/errandhq/errand/internal/handle"
-	"github.com/errandhq/errand/internal/ownkey"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -42,7 +41,7 @@ func (b *Backend) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) 
 			return err
 		}
 		if kind, _ := handle.Of(caller); kind == handle.Tx {
-			return ownkey.Check(ctx, jobs)
+			return handle.CheckOwnKey(ctx, jobs)
 		}
 		return nil
 	})

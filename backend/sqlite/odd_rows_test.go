@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/errandhq/errand/backend/internal/listtest"
+	"github.com/errandhq/errand/backend/internal/dbtest"
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
@@ -19,7 +19,7 @@ func TestListOddIDs(t *testing.T) {
 	for _, id := range ids {
 		execute(t, db, `INSERT INTO errand_jobs (id, kind, status) VALUES (?, 'k', 'dead')`, id)
 	}
-	listtest.IDs(t, q, ids...)
+	dbtest.IDs(t, q, ids...)
 	if _, err := db.ExecContext(t.Context(), `INSERT INTO errand_jobs (queue) VALUES ('')`); err == nil {
 		t.Error("the table has a job without a queue")
 	}
@@ -31,7 +31,7 @@ func TestListOddSlices(t *testing.T) {
 	db, q := fresh(t, drivers[0], sqlite.Options{})
 	execute(t, db, `WITH RECURSIVE n (i) AS (VALUES (-120000) UNION ALL SELECT i + 1 FROM n WHERE i < 49999)
 		INSERT INTO errand_jobs (id, kind, status) SELECT i, iif(i % 7001 = 0, 'rare', 'k'), 'completed' FROM n`)
-	listtest.Rare(t, q, 49999, -120000, 7001)
+	dbtest.Rare(t, q, 49999, -120000, 7001)
 }
 
 // TestListBounds: bounds need not be whole microseconds: a job is at or after a bound, or before
@@ -44,7 +44,7 @@ func TestListBounds(t *testing.T) {
 			execute(t, db, `INSERT INTO errand_jobs (id, status, created_at, scheduled_at, updated_at, finished_at)
 				VALUES (?1, 'dead', ?2, ?2, ?2, ?2)`, id+1, first.UnixMicro()+id)
 		}
-		listtest.Bounds(t, q, first, 4)
+		dbtest.Bounds(t, q, first, 4)
 	})
 }
 
@@ -58,7 +58,7 @@ func TestListFinishedLate(t *testing.T) {
 		INSERT INTO errand_jobs (kind, status, created_at, scheduled_at, updated_at, finished_at)
 		SELECT status, status, ?1, ?1 + due * 1000000, ?1 + updated * 1000000, CAST(?1 + finished * 1000000 AS INTEGER)
 		FROM s, due, updated, finished`, first.UnixMicro())
-	listtest.Finished(t, q, first.Add(-2*time.Second), first.Add(10*time.Second))
+	dbtest.Finished(t, q, first.Add(-2*time.Second), first.Add(10*time.Second))
 }
 
 // TestListBehindOthers: a list of jobs with an indexed status looks at a bounded number of them.
@@ -69,6 +69,6 @@ func TestListBehindOthers(t *testing.T) {
 	execute(t, db, `INSERT INTO errand_jobs (id, queue, kind, job_key) VALUES (1, 'default', 'rare', 'rare')`)
 	for _, status := range []queue.Status{queue.StatusPending, queue.StatusDead} {
 		execute(t, db, `UPDATE errand_jobs SET status = '`+string(status)+`'`)
-		listtest.Behind(t, q, status, 1)
+		dbtest.Behind(t, q, status, 1)
 	}
 }

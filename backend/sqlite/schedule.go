@@ -8,9 +8,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/backend/sqlite/internal/sqliteerr"
-	"github.com/errandhq/errand/internal/schedules"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )

@@ -8,8 +8,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/errandhq/errand/backend/internal/fleet"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
-	"github.com/errandhq/errand/backend/internal/stats"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -84,9 +84,9 @@ func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.Stats
 	if !f.To.IsZero() {
 		before = f.To.UnixMicro()
 	}
-	var sum *stats.Sum
+	var sum *fleet.Sum
 	err := b.read(ctx, operation, func(db queue.DB) error {
-		sum = stats.NewSum(f)
+		sum = fleet.NewSum(f)
 		return b.queryStats(ctx, db, sum.Add, f.Queue, f.Kind, from, before)
 	})
 	if err != nil {

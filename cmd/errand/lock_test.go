@@ -17,7 +17,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/cmd/errand/internal/cli"
 	"github.com/errandhq/errand/cmd/errand/internal/clitest"
-	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/internal/machine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -89,7 +89,7 @@ func TestLockedTable(t *testing.T) {
 			direct := postgrestest.EmptyDSN(t)
 			url, commands := direct, commands
 			if by == "pgbouncer" {
-				url, commands = pgbouncer.Start(t, direct, "transaction"), []string{"jobs list", "jobs cancel 1", "queues pause default", "explain 1"}
+				url, commands = machine.StartPgBouncer(t, direct, "transaction"), []string{"jobs list", "jobs cancel 1", "queues pause default", "explain 1"}
 			}
 			d := clitest.WithJob(t, direct)
 			pid := hold(t, d.DB, "LOCK TABLE errand.jobs IN ACCESS EXCLUSIVE MODE")

@@ -1,5 +1,5 @@
 // Package handle tells what a caller has passed as a [queue.DB], by what it can do: its type may be
-// of any library.
+// of any library. It also tells whose handler's transaction a call belongs to.
 package handle
 
 import (

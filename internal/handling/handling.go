@@ -1,5 +1,6 @@
-// Package handling has the context of a handler: package queue and the engine share it. It holds
-// what a handler says of its job.
+// Package handling has the context of a handler, which package queue and the engine share: it holds
+// what a handler says of its job. It also has the mark of errors that a handler's middleware has
+// made itself.
 package handling
 
 import (

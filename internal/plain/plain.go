@@ -1,4 +1,6 @@
-// Package plain writes durations and stored texts for people. It serves ops and cmd/errand.
+// Package plain has what texts for people need: it writes durations, stored texts and words of
+// command lines, and finds the name that somebody has misspelt. It serves ops, queuetest and
+// cmd/errand.
 package plain
 
 import (

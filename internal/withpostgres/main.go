@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/memdir"
+	"github.com/errandhq/errand/internal/machine"
 )
 
 // settings leave room for the tests of several packages at once, some of which prepare
@@ -62,7 +62,7 @@ func run(command []string) (err error) {
 	var dir string
 	if os.Getenv("TMPDIR") == "" {
 		var release func() error
-		if dir, release, err = memdir.Shared(); err != nil {
+		if dir, release, err = machine.SharedMemory(); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, release()) }()

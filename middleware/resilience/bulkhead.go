@@ -9,7 +9,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/bulkhead"
 
-	"github.com/errandhq/errand/internal/chainfault"
+	"github.com/errandhq/errand/internal/handling"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -53,7 +53,7 @@ func Bulkhead(limit int, o BulkheadOptions) queue.Middleware {
 			case errors.Is(err, bulkhead.ErrFull):
 				return fmt.Errorf("resilience: bulkhead of kind %q is full: %w", job.Kind, queue.Snooze(spread(o.Snooze)))
 			case err != nil:
-				return chainfault.Mark(fmt.Errorf("resilience: waiting for the bulkhead of kind %q: %w", job.Kind, context.Cause(ctx)))
+				return handling.ChainFault(fmt.Errorf("resilience: waiting for the bulkhead of kind %q: %w", job.Kind, context.Cause(ctx)))
 			}
 			defer places.ReleasePermit()
 			return next.HandleJob(ctx, job)

@@ -16,7 +16,7 @@ import (
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
-	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/internal/machine"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/doctor"
 	"github.com/errandhq/errand/ops/internal/opstest"
@@ -35,7 +35,7 @@ func TestPooler(t *testing.T) {
 			t.Parallel()
 			dsn := postgrestest.DSN(t)
 			if mode != "" {
-				dsn = pgbouncer.Start(t, dsn, mode)
+				dsn = machine.StartPgBouncer(t, dsn, mode)
 			}
 			db, err := sql.Open("pgx", dsn)
 			if err != nil {
@@ -60,7 +60,7 @@ func TestPooler(t *testing.T) {
 // reached; a tool's listen is skipped, and the advice is for lib/pq, too.
 func TestPoolerOfStatements(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(pgbouncer.StartSize(t, postgrestest.DSN(t), "transaction", 2))
+	u, err := url.Parse(machine.StartPgBouncerSize(t, postgrestest.DSN(t), "transaction", 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestPoolerOfStatements(t *testing.T) {
 // statements of the program are in danger.
 func TestPoolerOverPQ(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(pgbouncer.Start(t, postgrestest.DSN(t), "transaction"))
+	u, err := url.Parse(machine.StartPgBouncer(t, postgrestest.DSN(t), "transaction"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/errandhq/errand/internal/spelling"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
 	"github.com/errandhq/errand/ops/internal/words"
@@ -82,7 +82,7 @@ func whyUnknownKind(ctx context.Context, q *inquiry) ([]Reason, error) {
 	r := Reason{ID: "unknown-kind", Level: ops.Warn, Verdict: "No job of the kind " + kind + " is known.",
 		Evidence: []string{"looked at the newest jobs, at the statistics of the runs, at the workers and at the schedules"},
 		Remedy:   "look at how the program that enqueues spells the kind"}
-	if near := spelling.Nearest(kind, slices.Sorted(maps.Keys(known))); len(near) > 0 {
+	if near := plain.Nearest(kind, slices.Sorted(maps.Keys(known))); len(near) > 0 {
 		r.Evidence = append(r.Evidence, "kinds with similar names: "+strings.Join(near, ", "))
 	}
 	return []Reason{r}, nil

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/errandhq/errand/internal/spelling"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -62,7 +62,7 @@ func noneOfKind(kind string, all []stored) string {
 		counts[j.Kind]++
 	}
 	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(spelling.Distance(a, kind), spelling.Distance(b, kind)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(plain.Distance(a, kind), plain.Distance(b, kind)), cmp.Compare(a, b))
 	})
 	return message + "; there were:" + lines(kinds, mostListed, func(k string) string {
 		return fmt.Sprintf("%d of %s", counts[k], k)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/errandhq/errand/internal/schedules"
+	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/queue"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/errandhq/errand/internal/schedules"
+	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/queue"
 )
 

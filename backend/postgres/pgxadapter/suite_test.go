@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/errandhq/errand/backend/backendtest"
-	"github.com/errandhq/errand/backend/internal/reusedb"
+	"github.com/errandhq/errand/backend/internal/dbtest"
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 				}
 			}
 			suite := t
-			databases := &reusedb.Pool[pooled]{
+			databases := &dbtest.Pool[pooled]{
 				Open: func() (d pooled) {
 					d.pool = openPool(suite, mode)
 					d.db, _ = overPool(suite, d.pool)

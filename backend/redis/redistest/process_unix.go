@@ -19,7 +19,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/errandhq/errand/internal/memdir"
+	"github.com/errandhq/errand/internal/machine"
 )
 
 // script runs a server, "$@", in the directory $1, and removes that. It ends when the server has
@@ -83,7 +83,7 @@ func run(program string, args []string, o Options) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(memdir.Find(), "errand-redis-")
+	dir, err := os.MkdirTemp(machine.Memory(), "errand-redis-")
 	if err != nil {
 		return nil, err
 	}

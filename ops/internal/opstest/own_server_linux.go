@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
-	"github.com/errandhq/errand/internal/pgbin"
+	"github.com/errandhq/errand/internal/machine"
 )
 
 // OwnServer is a PostgreSQL server of one test, which may break it.
@@ -40,11 +40,11 @@ func NewServer(t *testing.T, diskMB int, env ...string) *OwnServer {
 // serverFolder makes the folder of a server that is to be made.
 func serverFolder(t *testing.T) *OwnServer {
 	t.Helper()
-	bin, err := pgbin.Find()
+	bin, err := machine.PostgresBin()
 	if err != nil {
 		SkipOutsideCI(t, err)
 	}
-	account, err := pgbin.Account()
+	account, err := machine.PostgresAccount()
 	if err != nil {
 		SkipOutsideCI(t, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/errandhq/errand/internal/spelling"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -66,5 +66,5 @@ func KindsOf(workers []driver.WorkerRecord) (names []string) {
 // Nearest returns which of names are spelled like name, "" for none.
 func Nearest(name string, names []string) string {
 	slices.Sort(names)
-	return strings.Join(spelling.Nearest(name, slices.Compact(names)), ", ")
+	return strings.Join(plain.Nearest(name, slices.Compact(names)), ", ")
 }

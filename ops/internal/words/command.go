@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/errandhq/errand/internal/shell"
+	"github.com/errandhq/errand/internal/plain"
 )
 
 // Program is how the command lines of cmd/errand begin that a remedy names; "" means errand.
@@ -15,7 +15,7 @@ type Program string
 func (p Program) Command(args ...any) string {
 	line := string(cmp.Or(p, "errand"))
 	for _, arg := range args {
-		line += " " + shell.Quote(fmt.Sprint(arg))
+		line += " " + plain.ShellQuote(fmt.Sprint(arg))
 	}
 	return line
 }

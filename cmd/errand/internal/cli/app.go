@@ -17,7 +17,6 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/internal/plain"
-	"github.com/errandhq/errand/internal/spelling"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -167,7 +166,7 @@ func checkTopics(root *cobra.Command) {
 // DidYouMean returns the rest of an error about a name that is not among names, or "" if none of
 // them is spelled like it.
 func DidYouMean(name string, names []string) string {
-	if near := spelling.Nearest(name, names); len(near) > 0 {
+	if near := plain.Nearest(name, names); len(near) > 0 {
 		return ": did you mean " + near[0] + "?"
 	}
 	return ""

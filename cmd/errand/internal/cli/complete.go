@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/errandhq/errand/backend/dburl"
-	"github.com/errandhq/errand/internal/shell"
+	"github.com/errandhq/errand/internal/plain"
 )
 
 type completer = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
@@ -54,5 +54,5 @@ func (a *App) complete(cmd *cobra.Command, names func(context.Context, *dburl.Da
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.DeleteFunc(list, func(name string) bool { return !shell.IsPlain(name) || strings.HasPrefix(name, "-") }), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(list, func(name string) bool { return !plain.IsShellWord(name) || strings.HasPrefix(name, "-") }), cobra.ShellCompDirectiveNoFileComp
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/backend/dburl"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/internal/reach"
-	"github.com/errandhq/errand/internal/shell"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -127,7 +127,7 @@ func connectProblem(err error) string {
 func (a *App) Command(args ...string) string {
 	line := a.Program()
 	for _, arg := range args {
-		line += " " + shell.Quote(arg)
+		line += " " + plain.ShellQuote(arg)
 	}
 	return line
 }
@@ -139,7 +139,7 @@ func (a *App) Program() string {
 	if a.url == "" {
 		return "errand"
 	}
-	return "errand --url " + shell.Quote(withoutPassword(a.url))
+	return "errand --url " + plain.ShellQuote(withoutPassword(a.url))
 }
 
 // NotePassword says how a command line of program finds the password that it leaves out, if text,

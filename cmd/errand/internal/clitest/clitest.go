@@ -10,7 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/backend/postgrestest"
-	"github.com/errandhq/errand/internal/pgbouncer"
+	"github.com/errandhq/errand/internal/machine"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -24,7 +24,7 @@ var Backends = []struct {
 	}},
 	{"postgres", func(t testing.TB, _ string) string { return postgrestest.EmptyDSN(t) }},
 	{"pgbouncer", func(t testing.TB, _ string) string {
-		return pgbouncer.Start(t, postgrestest.EmptyDSN(t), "transaction")
+		return machine.StartPgBouncer(t, postgrestest.EmptyDSN(t), "transaction")
 	}},
 }
 

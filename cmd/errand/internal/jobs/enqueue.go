@@ -13,7 +13,7 @@ import (
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/cmd/errand/internal/cli"
-	"github.com/errandhq/errand/internal/shell"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -134,10 +134,10 @@ func parseTime(flag, text string) (time.Time, error) {
 }
 
 func (a app) enqueue(ctx context.Context, d *dburl.Database, job *queue.Job) error {
-	a.RepeatAdvice = "look whether the job is there before you repeat it: errand jobs list --kind " + shell.Quote(job.Kind)
+	a.RepeatAdvice = "look whether the job is there before you repeat it: errand jobs list --kind " + plain.ShellQuote(job.Kind)
 	if job.Key != "" {
 		a.RepeatAdvice = "while the first job is live, its --key keeps a repeated one from being written; look whether it has run already: " +
-			"errand jobs list --key " + shell.Quote(job.Key)
+			"errand jobs list --key " + plain.ShellQuote(job.Key)
 	}
 	if err := d.Queue.Enqueue(ctx, nil, job); err != nil {
 		return err

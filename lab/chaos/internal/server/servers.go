@@ -15,7 +15,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/errandhq/errand/internal/pgbin"
+	"github.com/errandhq/errand/internal/machine"
 	"github.com/errandhq/errand/lab/internal/server"
 )
 
@@ -48,11 +48,11 @@ type Servers struct {
 
 // NewServers finds the binaries and makes the data that each server begins with.
 func NewServers(ctx context.Context) (*Servers, error) {
-	bin, err := pgbin.Find()
+	bin, err := machine.PostgresBin()
 	if err != nil {
 		return nil, err
 	}
-	account, err := pgbin.Account()
+	account, err := machine.PostgresAccount()
 	if err != nil {
 		return nil, err
 	}

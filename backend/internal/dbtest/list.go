@@ -1,6 +1,4 @@
-// Package listtest helps the tests of backends whose tables hold rows that errand would not have
-// written.
-package listtest
+package dbtest
 
 import (
 	"slices"

@@ -1,6 +1,6 @@
 //go:build unix
 
-package pgbin
+package machine
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func install(t *testing.T, dir string, programs ...string) string {
 	return dir
 }
 
-func TestFind(t *testing.T) {
+func TestPostgresBin(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

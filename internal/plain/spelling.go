@@ -1,10 +1,9 @@
-// Package spelling finds the names that a person may have meant by one that does not exist. It
-// serves ops, queuetest and cmd/errand.
-package spelling
+package plain
 
 import "slices"
 
-// Nearest returns up to three of names that are spelled most like name, the nearest first.
+// Nearest returns up to three of names that are spelled most like name, the nearest first: a person
+// may have meant one of them.
 func Nearest(name string, names []string) (near []string) {
 	most := max(2, len(name)/3)
 	for _, n := range names {

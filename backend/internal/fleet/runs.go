@@ -1,5 +1,4 @@
-// Package runs orders what workers run, for backends whose database does not.
-package runs
+package fleet
 
 import (
 	"cmp"
@@ -9,9 +8,9 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// First orders runs by worker, Since and ID, and returns the first most of each worker. It reuses
-// the memory of all.
-func First(all []driver.RunningJob, most int) []driver.RunningJob {
+// FirstRuns orders runs by worker, Since and ID, and returns the first most of each worker. It
+// reuses the memory of all.
+func FirstRuns(all []driver.RunningJob, most int) []driver.RunningJob {
 	slices.SortFunc(all, func(a, b driver.RunningJob) int {
 		return cmp.Or(strings.Compare(a.Worker, b.Worker), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})

@@ -1,4 +1,4 @@
-package memdir
+package machine
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// Shared makes a directory in memory that all test runs of this account share. It returns "" if
-// there is no room: see Find. The name is always the same: go test takes the result of a test that
-// has read TMPDIR from its cache only if TMPDIR is as it was. The caller must call release when it
-// has finished; the last caller to do so removes the directory with all that is in it.
-func Shared() (dir string, release func() error, err error) {
-	memory := Find()
+// SharedMemory makes a directory in memory that all test runs of this account share. It returns ""
+// if there is no room: see Memory. The name is always the same: go test takes the result of a test
+// that has read TMPDIR from its cache only if TMPDIR is as it was. The caller must call release
+// when it has finished; the last caller to do so removes the directory with all that is in it.
+func SharedMemory() (dir string, release func() error, err error) {
+	memory := Memory()
 	if memory == "" {
 		return "", func() error { return nil }, nil
 	}

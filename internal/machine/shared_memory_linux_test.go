@@ -1,4 +1,4 @@
-package memdir
+package machine
 
 import (
 	"errors"

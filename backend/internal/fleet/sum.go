@@ -1,5 +1,6 @@
-// Package stats adds up statistics for backends whose database does not.
-package stats
+// Package fleet adds up statistics and orders what workers run, for backends whose database does
+// not.
+package fleet
 
 import (
 	"cmp"

@@ -1,6 +1,6 @@
-// Package reusedb lends the cases of a suite databases that earlier cases have returned: to create
-// one takes the Postgres server longer than most cases do.
-package reusedb
+// Package dbtest helps the tests of backends: it lends their cases databases, and lists rows that
+// errand would not have written.
+package dbtest
 
 import (
 	"context"
@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Pool holds the databases of a suite. D is how the suite's cases reach one. It has no backend that
-// they use: a backend keeps what it has learnt in an earlier case. A Pool is safe for concurrent
-// use.
+// Pool lends the cases of a suite databases that earlier cases have returned: to create one takes
+// the Postgres server longer than most cases do. D is how the suite's cases reach one. It has no
+// backend that they use: a backend keeps what it has learnt in an earlier case. A Pool is safe for
+// concurrent use.
 type Pool[D any] struct {
 	// Open creates a database, which the suite closes at its end.
 	Open func() D

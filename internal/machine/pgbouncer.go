@@ -1,7 +1,6 @@
 //go:build unix
 
-// Package pgbouncer starts a PgBouncer for tests.
-package pgbouncer
+package machine
 
 import (
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/errandhq/errand/internal/pgbin"
 )
 
 const ini = `[databases]
@@ -29,16 +26,16 @@ pool_mode = %s
 default_pool_size = %d
 `
 
-// Start starts a PgBouncer in front of the server of dsn, and returns the URL through it. mode is
-// transaction or session; other settings may follow, each on a line of its own. It skips the test
-// where there is no PgBouncer, but not in CI.
-func Start(t testing.TB, dsn, mode string) string {
+// StartPgBouncer starts a PgBouncer in front of the server of dsn, and returns the URL through it.
+// mode is transaction or session; other settings may follow, each on a line of its own. It skips
+// the test where there is no PgBouncer, but not in CI.
+func StartPgBouncer(t testing.TB, dsn, mode string) string {
 	t.Helper()
-	return StartSize(t, dsn, mode, 20)
+	return StartPgBouncerSize(t, dsn, mode, 20)
 }
 
-// StartSize is [Start] for at most size connections to the server.
-func StartSize(t testing.TB, dsn, mode string, size int) string {
+// StartPgBouncerSize is [StartPgBouncer] for at most size connections to the server.
+func StartPgBouncerSize(t testing.TB, dsn, mode string, size int) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -92,7 +89,7 @@ func run(t testing.TB, program, configuration string) {
 	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	account, err := pgbin.Account()
+	account, err := PostgresAccount()
 	if err != nil {
 		t.Fatal(err)
 	}

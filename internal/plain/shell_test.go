@@ -1,14 +1,14 @@
-package shell_test
+package plain_test
 
 import (
 	"os/exec"
 	"testing"
 
-	"github.com/errandhq/errand/internal/shell"
+	"github.com/errandhq/errand/internal/plain"
 )
 
-// TestQuote: a shell reads each quoted word as it was.
-func TestQuote(t *testing.T) {
+// TestShellQuote: a shell reads each quoted word as it was.
+func TestShellQuote(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("there is no POSIX shell on this machine")
@@ -26,7 +26,7 @@ func TestQuote(t *testing.T) {
 		"a`b`;c|d>e*?[~#!\\\"\n":    "'a`b`;c|d>e*?[~#!\\\"\n'",
 		"~":                         "'~'",
 	} {
-		got := shell.Quote(word)
+		got := plain.ShellQuote(word)
 		if got != want {
 			t.Errorf("%q: got %s, want %s", word, got, want)
 		}

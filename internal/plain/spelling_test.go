@@ -1,10 +1,10 @@
-package spelling_test
+package plain_test
 
 import (
 	"slices"
 	"testing"
 
-	"github.com/errandhq/errand/internal/spelling"
+	"github.com/errandhq/errand/internal/plain"
 )
 
 func TestNearest(t *testing.T) {
@@ -17,7 +17,7 @@ func TestNearest(t *testing.T) {
 		"nothing": nil,
 		"":        {"e"},
 	} {
-		if got := spelling.Nearest(name, names); !slices.Equal(got, want) {
+		if got := plain.Nearest(name, names); !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", name, got, want)
 		}
 	}

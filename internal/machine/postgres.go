@@ -1,6 +1,6 @@
-// Package pgbin finds PostgreSQL's programs on this machine, and the account to run them under. It
-// serves backend/postgrestest and lab.
-package pgbin
+// Package machine tells what the machine that runs tests has: a directory in memory, the programs
+// of PostgreSQL and PgBouncer, and the account to run them under.
+package machine
 
 import (
 	"fmt"
@@ -22,9 +22,9 @@ var packaged = []string{
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 }
 
-// Find returns the directory with initdb and postgres: the first directory in PATH that has both,
-// or the newest version where packagers put them.
-func Find() (dir string, err error) {
+// PostgresBin returns the directory with initdb and postgres: the first directory in PATH that has
+// both, or the newest version where packagers put them.
+func PostgresBin() (dir string, err error) {
 	return find(filepath.SplitList(os.Getenv("PATH")), packaged)
 }
 

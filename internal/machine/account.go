@@ -1,6 +1,6 @@
 //go:build unix
 
-package pgbin
+package machine
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Account returns the account to run Postgres under. It is nil, which means our own, unless we are
-// root: Postgres refuses to run as root.
-func Account() (*syscall.Credential, error) {
+// PostgresAccount returns the account to run Postgres under. It is nil, which means our own, unless
+// we are root: Postgres refuses to run as root.
+func PostgresAccount() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
