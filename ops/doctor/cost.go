@@ -55,7 +55,7 @@ func claimCost(ctx context.Context, d *doctor) (finding, error) {
 		return finding{value: "no jobs to claim"}, nil
 	}
 	return finding{words.LevelOf(most, manyPages, tooManyPages), fmt.Sprintf("a claim of the queue %s reads %s", worst, words.Count(most, "page")),
-		"see the check drift for a missing index. If it finds none: end what the check horizon finds, let VACUUM run, then REINDEX INDEX CONCURRENTLY " + d.Server.Tables.Schema + ".jobs_pending_idx"}, nil
+		"see the check drift for a missing index. If it finds none: end what the check horizon finds, let VACUUM run, then REINDEX INDEX CONCURRENTLY " + d.Server.Table("jobs_pending_idx")}, nil
 }
 
 // countPages returns how many pages a claim of the queue reads: what finds the oldest job of a kind

@@ -8,11 +8,11 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
-	"github.com/errandhq/errand/ops/internal/words"
 )
 
 // golden is what the migrations make, an object a line: its kind, its name and its definition.
@@ -24,6 +24,7 @@ var golden string
 // object is something in the schema.
 type object struct {
 	kind, name, definition string
+	table                  string // that it is about; "" for a function or a type
 	isUsable               bool
 }
 
@@ -34,9 +35,8 @@ func readObjects(ctx context.Context, s *reader.Server) (list []object, err erro
 	err = s.Rows(ctx, "drift", func(r *sql.Rows) error {
 		var o object
 		var definition sql.NullString
-		err := r.Scan(&o.kind, &o.name, &definition, &o.isUsable)
-		schema := s.Tables.Schema
-		o.definition = strings.NewReplacer(`"`+schema+`".`, "errand.", schema+".", "errand.", "'"+schema+"'", "'errand'").Replace(definition.String)
+		err := r.Scan(&o.kind, &o.name, &definition, &o.table, &o.isUsable)
+		o.definition = inErrand(o.kind, definition.String, s.Tables.Schema)
 		if o.kind == "function" {
 			sum := sha256.Sum256([]byte(o.definition))
 			o.definition = hex.EncodeToString(sum[:8])
@@ -48,6 +48,15 @@ func readObjects(ctx context.Context, s *reader.Server) (list []object, err erro
 	return list, err
 }
 
+// inErrand returns a definition with the schema named errand. The migrations quote its name in the
+// bodies of functions. The same word without quotes may be an alias there, such as jobs.
+func inErrand(kind, definition, schema string) string {
+	if kind == "function" {
+		return strings.NewReplacer(`"`+schema+`".`, "errand.", "pg_notify('"+schema+"'", "pg_notify('errand'").Replace(definition)
+	}
+	return regexp.MustCompile(`"?\b`+schema+`"?\.`).ReplaceAllLiteralString(definition, "errand.")
+}
+
 // goldenObjects returns the objects that the migrations make, and their version.
 func goldenObjects() (version int, list []object) {
 	head, rest, _ := strings.Cut(golden, "\n")
@@ -55,7 +64,7 @@ func goldenObjects() (version int, list []object) {
 	for line := range strings.Lines(rest) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
 		if len(parts) == 3 {
-			list = append(list, object{parts[0], parts[1], parts[2], true})
+			list = append(list, object{kind: parts[0], name: parts[1], definition: parts[2], isUsable: true})
 		}
 	}
 	return version, list
@@ -83,13 +92,14 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	known := make(map[string]bool)
 	for _, w := range wanted {
 		known[w.String()] = true
-		if f := compare(w, there[w.String()], d.Server.Tables.Schema, d.Command("migrate", "print", "postgres")); f.level == ops.Fail || f.level == ops.Warn && worst.level == "" {
+		if f := compare(w, there[w.String()], d.Server, d.Command("migrate", "print", "postgres")); f.level == ops.Fail || f.level == ops.Warn && worst.level == "" {
 			worst = f
 		}
 	}
 	for _, o := range list {
-		if f := foreign(o, d.Server.Tables.Schema); worst.level == "" && !known[o.String()] {
-			worst = f
+		isErrands := o.table == "" || known["options "+o.table] // and not of a table that somebody has added
+		if worst.level == "" && isErrands && !known[o.String()] {
+			worst = foreign(o, d.Server)
 		}
 	}
 	if worst.level == "" {
@@ -98,38 +108,10 @@ func drift(ctx context.Context, d *doctor) (finding, error) {
 	return worst, nil
 }
 
-// foreign returns the finding for an object that the migrations do not make; none for one that does
-// no harm, such as a function.
-func foreign(o object, schema string) finding {
-	const refuses = "it may refuse a job that is enqueued, or the outcome of one, which then never settles: "
-	on, name, _ := strings.Cut(o.name, ".")
-	of := words.Identifier(schema) + "." + on
-	f := finding{ops.Warn, fmt.Sprintf("the %s is not errand's: %.200s", o, o.definition), ""}
-	switch {
-	case o.kind == "constraint":
-		f.advice = refuses + "ALTER TABLE " + of + " DROP CONSTRAINT " + words.Identifier(name) + ", unless you need it"
-	case o.kind == "index" && strings.HasPrefix(o.definition, "CREATE UNIQUE "):
-		f.advice = refuses + "drop it, unless you need it"
-	case o.kind == "rule":
-		f.advice = "it may change what a statement does: DROP RULE " + words.Identifier(name) + " ON " + of + ", unless you need it"
-	case o.kind == "reference":
-		f.advice = "it may refuse that jobs are deleted or pruned: drop that foreign key of your table, unless you need it"
-	case o.kind == "column" && strings.HasSuffix(o.definition, " NOT NULL"):
-		f.advice = "it has no default, so it refuses each job that is enqueued: ALTER TABLE " + of + " DROP COLUMN " + words.Identifier(name)
-	case o.kind == "column":
-		f.advice = "errand does not need it: drop it, unless you need it"
-	case o.kind == "index":
-		f.advice = "an index that errand does not need slows every call down: drop it, unless you need it"
-	default:
-		return finding{}
-	}
-	return f
-}
-
 // compare compares an object with what there is of its name. print is the command that prints the
 // migrations.
-func compare(want object, there []object, schema, print string) finding {
-	inSchema := func(text string) string { return strings.ReplaceAll(text, "errand.", `"`+schema+`".`) }
+func compare(want object, there []object, s *reader.Server, print string) finding {
+	inSchema := func(text string) string { return strings.ReplaceAll(text, "errand.", s.Table("")) }
 	again := "make it again by the statement of the migration that makes it, which " + print + " prints"
 	if want.kind == "index" {
 		again = inSchema(strings.Replace(want.definition, "INDEX ", "INDEX CONCURRENTLY ", 1))
@@ -142,11 +124,14 @@ func compare(want object, there []object, schema, print string) finding {
 		case o.definition == want.definition && o.isUsable:
 			return finding{}
 		case o.definition == want.definition:
-			return broken(want, inSchema, again)
+			return broken(want, o.table, inSchema, again)
 		}
 	}
 	if want.kind == "options" {
 		return compareOptions(want, there[0], inSchema("errand."+want.name))
+	}
+	if want.kind == "function" {
+		return finding{ops.Warn, fmt.Sprintf("the %s is different", want), again}
 	}
 	return finding{ops.Warn, fmt.Sprintf("the %s is different: %.200s", want, there[0].definition), fmt.Sprintf("change it to what the migrations say: %.200s", want.definition)}
 }
@@ -187,13 +172,15 @@ func compareOptions(want, there object, table string) finding {
 	return finding{ops.Warn, fmt.Sprintf("options of the table %s are different: %s", want.name, strings.Join(differ, ", ")), strings.Join(advice, "; ")}
 }
 
-// broken returns the finding for an object that is there and is not in use.
-func broken(o object, inSchema func(string) string, again string) finding {
+// broken returns the finding for an object of a table that is there and is not in use.
+func broken(o object, table string, inSchema func(string) string, again string) finding {
+	_, name, _ := strings.Cut(o.name, ".")
+	table = "ALTER TABLE " + inSchema("errand."+table)
 	switch o.kind {
 	case "index":
 		return finding{ops.Fail, fmt.Sprintf("the %s is INVALID", o), inSchema("DROP INDEX CONCURRENTLY errand." + o.name + "; " + again)}
 	case "trigger":
-		return finding{ops.Warn, fmt.Sprintf("the %s is disabled", o), "ALTER TABLE " + inSchema("errand.jobs") + " ENABLE TRIGGER ALL"}
+		return finding{ops.Warn, fmt.Sprintf("the %s is disabled", o), table + " ENABLE TRIGGER " + name}
 	}
-	return finding{ops.Warn, fmt.Sprintf("the %s is not validated", o), "ALTER TABLE … VALIDATE CONSTRAINT"}
+	return finding{ops.Warn, fmt.Sprintf("the %s is not validated", o), table + " VALIDATE CONSTRAINT " + name}
 }

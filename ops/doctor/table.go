@@ -60,7 +60,7 @@ func table(ctx context.Context, d *doctor) (finding, error) {
 	switch {
 	case s.Age >= wraps:
 		return finding{words.LevelOf(s.Age, wraps, wraps*8/5), fmt.Sprintf("its oldest row is %d million transactions old", s.Age/1_000_000),
-			"the server stops writing at 2.1 billion: see the check horizon, then VACUUM (FREEZE) " + d.Server.Tables.Schema + ".jobs"}, nil
+			"the server stops writing at 2.1 billion: see the check horizon, then VACUUM (FREEZE) " + d.Server.Table("jobs")}, nil
 	case s.HasRowSecurity:
 		return finding{ops.Warn, "it has row security", "workers may not see all jobs: " + d.Server.DisableRowSecurity()}, nil
 	case s.Triggers != "":
@@ -76,7 +76,7 @@ func table(ctx context.Context, d *doctor) (finding, error) {
 // lengthenTable returns the statements that make the table of jobs as long as the first migration
 // does. Nobody sees their rows, because they are one transaction.
 func lengthenTable(s *reader.Server) string {
-	jobs := words.Identifier(s.Tables.Schema) + ".jobs"
+	jobs := s.Table("jobs")
 	return "BEGIN; INSERT INTO " + jobs + " (id, status, payload) SELECT -i, 'completed', to_jsonb(repeat('x', 1800)) FROM generate_series(1, 600) AS i; " +
 		"DELETE FROM " + jobs + " WHERE id BETWEEN -600 AND -1; COMMIT"
 }
@@ -185,7 +185,7 @@ func deadRows(ctx context.Context, d *doctor) (finding, error) {
 		return finding{value: fmt.Sprintf("few: at most %d", fewDead)}, nil
 	}
 	f := finding{value: fmt.Sprintf("%s beside %s, and no VACUUM so far", words.Count(dead, "dead row"), words.Count(live, "live row")),
-		advice: "see the checks horizon and autovacuum. If they find nothing: VACUUM " + d.Server.Tables.Schema + ".jobs"}
+		advice: "see the checks horizon and autovacuum. If they find nothing: VACUUM " + d.Server.Table("jobs")}
 	if since.Valid {
 		f.value = fmt.Sprintf("%s beside %s, the last VACUUM was %v ago", words.Count(dead, "dead row"), words.Count(live, "live row"), words.Short(words.Seconds(since.Float64)))
 	}
@@ -216,7 +216,7 @@ func autovacuum(ctx context.Context, d *doctor) (finding, error) {
 	case values["track_counts"] == "off":
 		return finding{ops.Fail, "track_counts is off, so autovacuum does nothing", "ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf()"}, nil
 	case t.NoAutovacuum:
-		return finding{ops.Fail, "autovacuum is off for the table of jobs", "ALTER TABLE " + d.Server.Tables.Schema + ".jobs RESET (autovacuum_enabled)"}, nil
+		return finding{ops.Fail, "autovacuum is off for the table of jobs", "ALTER TABLE " + d.Server.Table("jobs") + " RESET (autovacuum_enabled)"}, nil
 	}
 	return finding{value: "on"}, nil
 }

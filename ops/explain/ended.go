@@ -46,7 +46,7 @@ func whyEnded(ctx context.Context, q *inquiry) ([]Reason, error) {
 	r := Reason{ID: "foreign-status", Level: ops.Fail, Verdict: fmt.Sprintf("Job %d has the status %s, which errand does not set.", j.ID, j.Status),
 		Evidence: []string{"SQL that is not errand's has written it"}, Remedy: "set its status to pending or dead, by SQL"}
 	if q.Server != nil {
-		r.Remedy += fmt.Sprintf(": UPDATE %s.jobs SET status = 'pending', updated_at = now() WHERE id = %d", q.Server.Tables.Schema, j.ID)
+		r.Remedy += fmt.Sprintf(": UPDATE %s SET status = 'pending', updated_at = now() WHERE id = %d", q.Server.Table("jobs"), j.ID)
 	}
 	return []Reason{r}, nil
 }

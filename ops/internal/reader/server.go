@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/errandhq/errand/ops/internal/words"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -38,6 +39,9 @@ type Server struct {
 	}
 }
 
+// Table returns the name of one of errand's tables, domains or indexes, as a statement has it.
+func (s *Server) Table(name string) string { return words.Identifier(s.Tables.Schema) + "." + name }
+
 // Load returns the text of sql/postgres/name.sql, with the backend's schema in place.
 func (s *Server) Load(name string) string {
 	text, err := sqlFiles.ReadFile("sql/postgres/" + name + ".sql")
@@ -45,7 +49,7 @@ func (s *Server) Load(name string) string {
 		panic(err) // the file is part of the program
 	}
 	schema := s.Tables.Schema
-	return strings.NewReplacer("'errand'", "'"+schema+"'", "errand.", `"`+schema+`".`).Replace(string(text))
+	return strings.NewReplacer("'errand'::regnamespace", `'"`+schema+`"'::regnamespace`, "'errand'", "'"+schema+"'", "errand.", `"`+schema+`".`).Replace(string(text))
 }
 
 // Rows runs sql/postgres/name.sql in a read-only transaction of its own, and calls scan for each

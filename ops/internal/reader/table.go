@@ -27,5 +27,5 @@ func (s *Server) Stats(ctx context.Context) (t tableStats, err error) {
 
 // DisableRowSecurity is how to let every role see all jobs.
 func (s *Server) DisableRowSecurity() string {
-	return "ALTER TABLE " + s.Tables.Schema + ".jobs DISABLE ROW LEVEL SECURITY"
+	return "ALTER TABLE " + s.Table("jobs") + " DISABLE ROW LEVEL SECURITY"
 }
