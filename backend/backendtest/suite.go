@@ -2,12 +2,10 @@ package backendtest
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // Tx is an open transaction. *sql.Tx is one.
@@ -62,86 +60,6 @@ type Harness struct {
 	// worker and the statistics older, as if no worker had run for so long. nil leaves out the cases
 	// of schedules, and some of workers and statistics.
 	Rewind func(t *testing.T, by time.Duration)
-}
-
-// capability is a set of what a backend may have beyond the four operations of a Queue.
-type capability uint32
-
-const (
-	hasTx capability = 1 << iota
-	hasWakeUps
-	hasInspector
-	hasChecker
-	hasCanceller
-	hasEditor
-	hasAuditor
-	hasPauser
-	holds // the harness can hold a job
-	hasReclaimer
-	hasReassigner
-	hasDeathTeller
-	hasTxClaimer
-	hasTxBeginner
-	hasResults
-	hasRuler
-	hasSchedules
-	hasFleet
-	hasStats
-	hasReceiver
-	canRewind
-	isPolling // a Waiter without the means to wake
-	isFull    // the harness is not brief
-	isInOrder // each queue is in one partition
-	anything  = capability(0)
-)
-
-var capabilityNames = []struct {
-	capability capability
-	name       string
-}{
-	{hasTx, "Begin"}, {hasWakeUps, "Waiter"}, {hasInspector, "Inspector"}, {hasChecker, "Checker"},
-	{hasCanceller, "Canceller"}, {hasEditor, "Editor"}, {hasAuditor, "Auditor"}, {hasPauser, "Pauser"}, {holds, "Hold"}, {hasReclaimer, "Reclaimer"}, {hasReassigner, "Reassigner"}, {hasDeathTeller, "DeathTeller"}, {hasTxClaimer, "TxClaimer"},
-	{hasTxBeginner, "TxBeginner"}, {hasRuler, "Ruler"}, {hasSchedules, "Scheduler"}, {isPolling, "Polls"}, {isFull, "a full run"}, {isInOrder, "queues in one partition"},
-	{hasResults, "ResultKeeper"}, {hasFleet, "Fleet"}, {hasStats, "Statistician"}, {hasReceiver, "Receiver"}, {canRewind, "Rewind"},
-}
-
-func capabilitiesOf(h Harness) (p capability) {
-	add := func(ok bool, has capability) {
-		if ok {
-			p |= has
-		}
-	}
-	add(h.Begin != nil, hasTx)
-	_, waits := driver.As[driver.Waiter](h.Queue)
-	add(waits && !h.Polls, hasWakeUps)
-	add(waits && h.Polls, isPolling)
-	add(!h.Brief, isFull)
-	add(!h.Spread, isInOrder)
-	add(can[driver.Inspector](h), hasInspector)
-	add(can[driver.Checker](h), hasChecker)
-	add(can[driver.Canceller](h), hasCanceller)
-	add(can[driver.Editor](h), hasEditor)
-	add(can[driver.Auditor](h), hasAuditor)
-	add(can[driver.Pauser](h), hasPauser)
-	add(h.Hold != nil, holds)
-	add(can[driver.Reclaimer](h), hasReclaimer)
-	add(can[driver.DeathTeller](h), hasDeathTeller)
-	add(can[driver.Reassigner](h), hasReassigner)
-	add(can[driver.TxClaimer](h) && h.Begin != nil, hasTxClaimer)
-	add(can[driver.TxBeginner](h), hasTxBeginner)
-	add(can[driver.ResultKeeper](h), hasResults)
-	add(can[driver.Ruler](h), hasRuler)
-	add(can[driver.Scheduler](h) && h.Rewind != nil, hasSchedules)
-	add(can[driver.Fleet](h), hasFleet)
-	add(can[driver.Statistician](h), hasStats)
-	add(can[driver.Receiver](h), hasReceiver)
-	add(h.Rewind != nil, canRewind)
-	return p
-}
-
-func can[T any](h Harness) bool {
-	_, ok := driver.As[T](h.Queue)
-	return ok
 }
 
 // testCase is one promise of the contract.
@@ -238,14 +156,4 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 			}
 		}
 	})
-}
-
-func (p capability) String() string {
-	var names []string
-	for _, n := range capabilityNames {
-		if p&n.capability != 0 {
-			names = append(names, n.name)
-		}
-	}
-	return strings.Join(names, ", ")
 }
