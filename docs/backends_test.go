@@ -1,6 +1,10 @@
 package docs
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -40,8 +44,10 @@ func TestCapabilities(t *testing.T) {
 	for _, m := range regexp.MustCompile("`(\\w+\\(ctx context[^`]+)`").FindAllStringSubmatch(table, -1) {
 		got = append(got, m[1])
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+\(ctx context.+)$`).FindAllStringSubmatch(driverCode(t), -1) {
-		want = append(want, strings.ReplaceAll(m[1], "queue.", ""))
+	for _, file := range driverFiles(t) {
+		for _, m := range regexp.MustCompile(`(?m)^\t(\w+\(ctx context.+)$`).FindAllStringSubmatch(read(t, file), -1) {
+			want = append(want, strings.ReplaceAll(m[1], "queue.", ""))
+		}
 	}
 	slices.Sort(got)
 	slices.Sort(want)
@@ -51,83 +57,120 @@ func TestCapabilities(t *testing.T) {
 }
 
 // TestOptionalInterfaces: the comment of each of errand's backends names those interfaces of
-// package driver that the backend lacks, after the words "except for", and no others. Delegator is
-// for values that stand for several backends.
+// package driver that the backend lacks, after the words "except for", or all that it has, and no
+// others. Delegator is for values that stand for several backends.
 func TestOptionalInterfaces(t *testing.T) {
-	capabilities := capabilitiesIn(t)
-	if len(capabilities) < 20 {
-		t.Fatalf("found only %d interfaces", len(capabilities))
-	}
-	for file, typ := range map[string]string{"postgres/postgres.go": "Backend", "sqlite/sqlite.go": "Backend", "redis/redis.go": "Backend", "memory/memory.go": "Queue"} {
-		code := functionsIn(t, filepath.Join("../backend", filepath.Dir(file)))
-		var lacks []string
-		for name, methods := range capabilities {
-			if slices.ContainsFunc(methods, func(method string) bool { return code[typ+"."+method] == nil }) {
-				lacks = append(lacks, name)
-			}
-		}
-		slices.Sort(lacks)
+	for file, typ := range map[string]string{
+		"postgres/postgres.go": "Backend", "sqlite/sqlite.go": "Backend", "redis/redis.go": "Backend", "memory/memory.go": "Queue", "remote/remote.go": "Queue",
+	} {
+		has, lacks := capabilitiesOf(t, filepath.Dir(file), typ)
 		comment := regexp.MustCompile(`(?m)((?:^//.*\n)+)type ` + typ + ` struct`).FindString(read(t, "../backend/"+file))
 		comment = strings.Join(strings.Fields(strings.ReplaceAll(comment, "\n//", "\n")), " ")
-		_, after, _ := strings.Cut(comment, "optional interface of package driver except for ")
+		want := lacks
+		_, after, isExcept := strings.Cut(comment, "optional interface of package driver except for ")
+		if !isExcept {
+			_, after, _ = strings.Cut(comment, "Of the optional interfaces of package driver it has ")
+			want = has
+		}
 		after, _, _ = strings.Cut(after, ". ")
 		var named []string
 		for _, m := range regexp.MustCompile(`\[driver\.(\w+)\]`).FindAllStringSubmatch(after, -1) {
 			named = append(named, m[1])
 		}
-		slices.Sort(named)
-		if !slices.Equal(named, lacks) {
-			t.Errorf("%s lacks %v; its comment says %v", file, lacks, named)
+		if slices.Sort(named); !slices.Equal(named, want) {
+			t.Errorf("%s has %v and lacks %v; its comment says %v", file, has, lacks, named)
 		}
 	}
-}
-
-// driverCode returns the code of package driver without its tests.
-func driverCode(t *testing.T) string {
-	t.Helper()
-	files, err := filepath.Glob("../queue/driver/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all strings.Builder
-	for _, file := range files {
-		if !strings.HasSuffix(file, "_test.go") {
-			all.WriteString(read(t, file))
-		}
-	}
-	return all.String()
 }
 
 // TestRouterOffers: the router's list of offers has each capability that it has methods for. For
 // one that is not in the list it would claim that every backend has it.
 func TestRouterOffers(t *testing.T) {
 	list := read(t, "../backend/router/delegate.go")
-	code := functionsIn(t, "../backend/router")
-	found := 0
-	for name, methods := range capabilitiesIn(t) {
-		has := !slices.ContainsFunc(methods, func(method string) bool { return code["Queue."+method] == nil })
-		if name == "Upkeeper" || !has { // the router's own
-			continue
-		}
-		found++
-		if !regexp.MustCompile(`\bdriver\.` + name + `\b`).MatchString(list) {
+	has, _ := capabilitiesOf(t, "router", "Queue")
+	for _, name := range has {
+		if name != "Upkeeper" && !regexp.MustCompile(`\bdriver\.`+name+`\b`).MatchString(list) { // which is the router's own
 			t.Errorf("backend/router/delegate.go has no offer of %s", name)
 		}
 	}
-	if found < 8 {
-		t.Errorf("found only %d capabilities of the router", found)
+	if len(has) < 8 {
+		t.Errorf("found only %d capabilities of the router", len(has))
 	}
 }
 
-// capabilitiesIn returns the methods of each capability of package driver.
-func capabilitiesIn(t *testing.T) map[string][]string {
+// capabilitiesOf returns the capabilities of package driver that a type in a folder of backend/
+// has, and those that it lacks. A method with the name of a capability's must have its signature.
+func capabilitiesOf(t *testing.T, folder, typ string) (has, lacks []string) {
 	t.Helper()
-	capabilities := make(map[string][]string)
-	for _, m := range regexp.MustCompile(`(?ms)^type (\w+) interface \{\n(.*?)^\}`).FindAllStringSubmatch(driverCode(t), -1) {
-		for _, method := range regexp.MustCompile(`(?m)^\t(\w+)\(`).FindAllStringSubmatch(m[2], -1) {
-			capabilities[m[1]] = append(capabilities[m[1]], method[1])
+	code := functionsIn(t, filepath.Join("../backend", folder))
+	for name, methods := range capabilitiesIn(t) {
+		isWhole := true
+		for _, m := range methods {
+			method, want := m.Names[0].Name, signature(m.Type.(*ast.FuncType))
+			f := code[typ+"."+method]
+			isWhole = isWhole && f != nil
+			if f != nil && signature(f.Type) != want {
+				t.Errorf("backend/%s: %s is func%s, and that of driver.%s is func%s", folder, method, signature(f.Type), name, want)
+			}
+		}
+		if isWhole {
+			has = append(has, name)
+		} else {
+			lacks = append(lacks, name)
 		}
 	}
-	delete(capabilities, "Delegator")
+	slices.Sort(has)
+	slices.Sort(lacks)
+	return has, lacks
+}
+
+// signature returns the types of a function's parameters and results.
+func signature(f *ast.FuncType) string {
+	typesOf := func(list *ast.FieldList) string {
+		var all []string
+		for _, field := range list.List {
+			for range max(len(field.Names), 1) {
+				all = append(all, strings.ReplaceAll(types.ExprString(field.Type), "driver.", ""))
+			}
+		}
+		return "(" + strings.Join(all, ", ") + ")"
+	}
+	if f.Results == nil {
+		return typesOf(f.Params)
+	}
+	return typesOf(f.Params) + " " + typesOf(f.Results)
+}
+
+// capabilitiesIn returns the methods of each capability of package driver.
+func capabilitiesIn(t *testing.T) map[string][]*ast.Field {
+	t.Helper()
+	capabilities := make(map[string][]*ast.Field)
+	for _, file := range driverFiles(t) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if i, ok := spec.Type.(*ast.InterfaceType); ok && spec.Name.IsExported() && spec.Name.Name != "Delegator" {
+					capabilities[spec.Name.Name] = i.Methods.List
+				}
+			}
+			return true
+		})
+	}
+	if len(capabilities) < 20 {
+		t.Fatalf("found only %d capabilities", len(capabilities))
+	}
 	return capabilities
+}
+
+// driverFiles returns the files of package driver without its tests.
+func driverFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../queue/driver/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
 }

@@ -76,24 +76,7 @@ type Queue struct {
 	sourcesInOrder []receivedSource
 }
 
-var _ interface {
-	queue.Queue
-	driver.Waiter
-	driver.Checker
-	driver.Inspector
-	driver.Editor
-	driver.Canceller
-	driver.Pauser
-	driver.Reclaimer
-	driver.TxClaimer
-	driver.ResultKeeper
-	driver.Ruler
-	driver.Scheduler
-	driver.Fleet
-	driver.Auditor
-	driver.Statistician
-	driver.Receiver
-} = (*Queue)(nil)
+var _ queue.Queue = (*Queue)(nil)
 
 // New returns an empty queue.
 func New(opts Options) *Queue {

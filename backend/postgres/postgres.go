@@ -38,25 +38,7 @@ type Backend struct {
 	clock            clockwatch.Watch // of the server, for reclaiming
 }
 
-var _ interface {
-	queue.Queue
-	driver.Waiter
-	driver.Checker
-	driver.Inspector
-	driver.Editor
-	driver.Canceller
-	driver.Auditor
-	driver.Pauser
-	driver.Reclaimer
-	driver.TxClaimer
-	driver.Pooled
-	driver.Scheduler
-	driver.Ruler
-	driver.Fleet
-	driver.Tabled
-	driver.Statistician
-	driver.Receiver
-} = (*Backend)(nil)
+var _ queue.Queue = (*Backend)(nil)
 
 // New returns the queue in db, without touching the database: run [Migrate] with the same Options
 // first. The caller closes db, after every worker's Run has returned. The error is a

@@ -18,7 +18,6 @@ import (
 	"github.com/errandhq/errand/backend/internal/clockwatch"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // Options configure [New]. The zero value works.
@@ -112,24 +111,7 @@ type Backend struct {
 	unheard  unheard  // subscriptions that cannot be made
 }
 
-var _ interface {
-	queue.Queue
-	driver.Reclaimer
-	driver.Reassigner
-	driver.Waiter
-	driver.Checker
-	driver.Inspector
-	driver.Editor
-	driver.Canceller
-	driver.Pauser
-	driver.Ruler
-	driver.Receiver
-	driver.ResultKeeper
-	driver.Fleet
-	driver.Statistician
-	driver.Scheduler
-	driver.Served
-} = (*Backend)(nil)
+var _ queue.Queue = (*Backend)(nil)
 
 // New returns a Backend on client, which the caller has opened and closes: a single node, or a
 // cluster. It asks the server, and stores Partitions and Spread if the namespace is new. The error

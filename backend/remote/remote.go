@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // Options configure [New]. The zero value works with a gateway that needs no token.
@@ -34,9 +33,11 @@ type Options struct {
 // Queue is a [queue.Queue] whose jobs are behind gateways. [New] makes one. It is safe for
 // concurrent use, and starts no goroutines.
 //
-// Of the optional capabilities it has those below; the gateway's backend must have them as well.
-// Other actions on jobs need a connection to the database. Expired jobs are reclaimed by the
-// gateways, and by workers beside them.
+// Of the optional interfaces of package driver it has [driver.Waiter], [driver.Checker],
+// [driver.Inspector], [driver.ResultKeeper], [driver.Canceller], [driver.Fleet] and
+// [driver.DeathTeller]. The gateway's backend must have them as well. Other actions on jobs need a
+// connection to the database. Expired jobs are reclaimed by the gateways, and by workers beside
+// them.
 type Queue struct {
 	options  Options
 	client   *http.Client
@@ -47,16 +48,7 @@ type Queue struct {
 	sleepers map[string]*sleeper // by worker
 }
 
-var _ interface {
-	queue.Queue
-	driver.Waiter
-	driver.Checker
-	driver.Inspector
-	driver.ResultKeeper
-	driver.Canceller
-	driver.Fleet
-	driver.DeathTeller
-} = (*Queue)(nil)
+var _ queue.Queue = (*Queue)(nil)
 
 // gateway is one of the URLs.
 type gateway struct {

@@ -50,21 +50,7 @@ type Queue struct {
 	forward *forwarder
 }
 
-var _ interface {
-	queue.Queue
-	driver.Delegator
-	driver.Upkeeper
-	driver.Waiter
-	driver.Checker
-	driver.Inspector
-	driver.Editor
-	driver.Canceller
-	driver.Reclaimer
-	driver.DeathTeller
-	driver.ResultKeeper
-	driver.Ruler
-	driver.Pooled
-} = (*Queue)(nil)
+var _ queue.Queue = (*Queue)(nil)
 
 // target is one of the backends.
 type target struct {

@@ -38,26 +38,7 @@ type Backend struct {
 	restoreTimeout string // the statement that restores a connection's busy_timeout
 }
 
-var _ interface {
-	queue.Queue
-	driver.Waiter
-	driver.Checker
-	driver.Inspector
-	driver.Editor
-	driver.Canceller
-	driver.Auditor
-	driver.Pauser
-	driver.Reclaimer
-	driver.TxClaimer
-	driver.Pooled
-	driver.TxBeginner
-	driver.Scheduler
-	driver.Ruler
-	driver.Fleet
-	driver.Tabled
-	driver.Statistician
-	driver.Receiver
-} = (*Backend)(nil)
+var _ queue.Queue = (*Backend)(nil)
 
 // New returns the queue in db. The caller closes db, after the Run of each worker has returned.
 // [Migrate] must have been run with the same Options before the first call.
