@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that Docker runs and has an image postgres:NN for each version named (default: 13 15 17
-# 18 19). On a machine that has both it changes nothing.
+# 18 19, none: Docker alone). On a machine that has both it changes nothing.
 #
 # If no Docker answers, and it runs as root on a Debian, it installs Debian's
 # and starts dockerd in the background. Its log and its process id are in the
@@ -112,6 +112,7 @@ image() {
 }
 
 answers || start_docker
+[ "${1-}" != none ] || exit 0 # Docker alone
 [ $# -gt 0 ] || set -- 13 15 17 18 19
 for version; do
 	image "$version"

@@ -22,6 +22,7 @@ work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 here=$PWD
 if [ -n "$try" ]; then
+	export GIT_AUTHOR_NAME=errand GIT_AUTHOR_EMAIL=try@example.com GIT_COMMITTER_NAME=errand GIT_COMMITTER_EMAIL=try@example.com
 	git clone -q --no-local "$here" "$work/clone"
 	here=$work/clone
 fi

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -12,6 +13,9 @@ import (
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/cmd/errand/internal/cli"
 )
+
+// release is the version that the Dockerfile builds, or empty: then the go command knows it.
+var release string
 
 // version is what errand version tells.
 type version struct {
@@ -42,7 +46,7 @@ func versionCommand(a *cli.App) *cobra.Command {
 }
 
 func thisVersion() (version, error) {
-	v := version{Version: "(devel)", Go: runtime.Version()}
+	v := version{Version: cmp.Or(release, "(devel)"), Go: runtime.Version()}
 	onPostgres, err := postgres.Migrations(postgres.Options{})
 	if err != nil {
 		return v, err
@@ -53,7 +57,7 @@ func thisVersion() (version, error) {
 	}
 	v.Postgres, v.SQLite = onPostgres[len(onPostgres)-1].Version, onSQLite[len(onSQLite)-1].Version
 	if info, ok := debug.ReadBuildInfo(); ok {
-		if info.Main.Version != "" {
+		if release == "" && info.Main.Version != "" {
 			v.Version = info.Main.Version
 		}
 		for _, s := range info.Settings {
