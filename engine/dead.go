@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -18,18 +17,18 @@ const (
 
 // announceReclaimed makes announceLoop call OnDead for each of the reclaimed jobs that is dead. It
 // does not wait.
-func (u *upkeeping) announceReclaimed(jobs []*queue.Job) {
+func (u *upkeeping) announceReclaimed(reclaimed []queue.Event) {
 	if u.OnDead == nil {
 		return
 	}
 	missed := 0
-	for _, job := range jobs {
-		if !isLastAttempt(job) || job.LastError == driver.ReclaimedCancelled {
+	for _, e := range reclaimed {
+		if e.Type != queue.EventDead {
 			continue
 		}
 		u.noteAnnouncing(+1)
 		select {
-		case u.deaths <- job:
+		case u.deaths <- e:
 		default:
 			u.noteAnnouncing(-1)
 			missed++
@@ -78,7 +77,7 @@ func (u *upkeeping) noteIdle() {
 func (u *upkeeping) announceLoop(patience context.Context) {
 	running := make(chan struct{}, maxOnDead)
 	missed := 0
-	for job := range u.deaths {
+	for e := range u.deaths {
 		if !acquire(u.onDead, running) {
 			missed++
 			u.noteAnnouncing(-1)
@@ -86,7 +85,7 @@ func (u *upkeeping) announceLoop(patience context.Context) {
 		}
 		go func() {
 			defer func() { u.noteAnnouncing(-1); <-running }()
-			u.announceCrash(job)
+			u.announceCrash(e)
 		}()
 	}
 	u.logMissed(missed)
@@ -97,7 +96,7 @@ func (u *upkeeping) announceLoop(patience context.Context) {
 
 // announceCrash calls OnDead for a reclaimed job. A call that ignores the end of its context is
 // logged once: ten of them keep all further calls waiting.
-func (u *upkeeping) announceCrash(job *queue.Job) {
+func (u *upkeeping) announceCrash(dead queue.Event) {
 	s := currentSlot()
 	ctx, cancel := context.WithTimeout(u.onDead, onDeadTimeout)
 	defer cancel()
@@ -108,10 +107,10 @@ func (u *upkeeping) announceCrash(job *queue.Job) {
 		case <-returned:
 		case <-time.After(stuckAfter):
 			u.Logger.Error("errand: OnDead ignores that its context has ended, one of ten calls is busy until it returns",
-				append(jobAttrs(job), "stack", s.stackIn(dumpStacks()))...)
+				append(jobAttrs(dead.Job), "stack", s.stackIn(dumpStacks()))...)
 		}
 	})()
-	u.callOnDead(ctx, job, crashed(job.LastError))
+	u.callOnDead(ctx, dead)
 }
 
 // acquire waits for a place among the running calls. It reports false if ctx has ended.
@@ -128,13 +127,13 @@ func acquire(ctx context.Context, running chan struct{}) bool {
 }
 
 // callOnDead calls OnDead, and logs its panic.
-func (s *shared) callOnDead(ctx context.Context, job *queue.Job, err error) {
+func (s *shared) callOnDead(ctx context.Context, dead queue.Event) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.failures.write(slog.LevelError, "errand: OnDead panicked", job, queue.RecoveredPanic(v))
+			s.failures.write(slog.LevelError, "errand: OnDead panicked", dead.Job, queue.RecoveredPanic(v))
 		}
 	}()
-	s.OnDead(ctx, job, err)
+	s.OnDead(ctx, dead.Job, dead.Err)
 }
 
 // logMissed logs for how many reclaimed jobs OnDead has not been called.

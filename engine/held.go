@@ -48,8 +48,7 @@ type heldJob struct {
 	job     *queue.Job
 	since   time.Time     // waiting: when its claim returned; later: when the guard first saw ctx ended
 	expires time.Time     // when its lease expires, by this machine's clock
-	outcome queue.Outcome // what to settle; set from finished on
-	took    time.Duration // how long its handler ran
+	end     runEnd        // set from finished on
 	waited  time.Duration // from when it was due until its handler began
 	refused refusal       // of its outcome
 
@@ -184,14 +183,14 @@ func (hs *heldJobs) announce(h *heldJob, ctx *handlerContext, cancel context.Can
 // release releases a waiting job, which keeps its place in its queue.
 func (hs *heldJobs) release(h *heldJob) {
 	if h.state == stateWaiting {
-		hs.finishWith(h, queue.Outcome{Job: h.job, Action: queue.Release})
+		hs.finishWith(h, releaseOf(h.job, 0))
 	}
 }
 
 // abandon releases a running job although its handler still runs.
 func (hs *heldJobs) abandon(h *heldJob) {
 	if h.state == stateRunning {
-		hs.finishWith(h, queue.Outcome{Job: h.job, Action: queue.Release})
+		hs.finishWith(h, releaseOf(h.job, 0))
 	}
 }
 
@@ -208,10 +207,9 @@ func (hs *heldJobs) lose(h *heldJob) (before heldState) {
 	return before
 }
 
-// finish notes that a job's handler has returned with that outcome, or, where hasOutcome is false,
-// has settled the job itself. It returns the state of the job before: the outcome counts only if
-// the job was running.
-func (hs *heldJobs) finish(h *heldJob, o queue.Outcome, hasOutcome bool) (before heldState) {
+// finish notes that a job's handler has returned. It returns the state of the job before: the end
+// of the run counts only if the job was running.
+func (hs *heldJobs) finish(h *heldJob, end runEnd) (before heldState) {
 	before = h.state
 	if !h.isBusy() {
 		return before
@@ -219,16 +217,16 @@ func (hs *heldJobs) finish(h *heldJob, o queue.Outcome, hasOutcome bool) (before
 	hs.busy--
 	h.slot = ""
 	switch {
-	case before == stateRunning && hasOutcome:
-		hs.finishWith(h, o)
+	case before == stateRunning && !end.isSettled:
+		hs.finishWith(h, end)
 	case before == stateRunning, before == stateLost:
 		hs.end(h)
 	}
 	return before
 }
 
-func (hs *heldJobs) finishWith(h *heldJob, o queue.Outcome) {
-	h.outcome = o
+func (hs *heldJobs) finishWith(h *heldJob, end runEnd) {
+	h.end = end
 	hs.move(h, stateFinished)
 	if len(hs.finished) == cap(hs.finished) {
 		hs.finished = slices.Grow(hs.finished, finishedBlock)

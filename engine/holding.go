@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -168,17 +169,14 @@ func (held *holding) timeForOnDead() time.Duration {
 
 // finish ends the run of a handler. It returns the job's state before, and whether there is room to
 // claim now.
-func (held *holding) finish(h *heldJob, o queue.Outcome, hasOutcome bool, took time.Duration) (before heldState, hasRoom bool) {
+func (held *holding) finish(h *heldJob, end runEnd) (before heldState, hasRoom bool) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	held.ahead.pace.add(took)
+	held.ahead.pace.add(end.event.Took)
 	h.ctx.forget()
-	if h.state == stateRunning {
-		h.took = took
-	}
-	before = held.jobs.finish(h, o, hasOutcome)
-	if before == stateRunning && hasOutcome {
-		if o.Action == queue.Release && o.Delay == 0 && held.serving.Err() != nil {
+	before = held.jobs.finish(h, end)
+	if before == stateRunning && !end.isSettled {
+		if end.event.Type == queue.EventReleased && end.event.Delay == 0 && held.serving.Err() != nil {
 			held.stop.interrupted++ // a snooze has a delay
 		}
 		signal(held.finished)
@@ -212,15 +210,19 @@ func (held *holding) hasFinished() bool {
 	return len(held.jobs.finished) > 0
 }
 
-// applyCancels makes Cancel of the outcome of each settled job that would run again although Extend
-// has asked to cancel it: that is what the backend has recorded. From then on until end, only the
-// caller uses the outcomes of the batch.
-func (held *holding) applyCancels(batch []*heldJob) {
+// recorded corrects the events of a batch by what the backend has recorded: nothing of the lost
+// jobs, and a cancellation of each job that would run again although Extend has asked to cancel it.
+// From then on until end, only the caller uses the events of the batch.
+func (held *holding) recorded(batch []*heldJob, lost []*queue.Job) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	for _, h := range batch {
-		if a := h.outcome.Action; h.isAsked && (a == queue.Retry || a == queue.Release) {
-			h.outcome.Action = queue.Cancel
+		e := &h.end.event
+		switch {
+		case len(lost) > 0 && slices.Contains(lost, h.job):
+			*e = lostEvent(h.job, e.Took)
+		case h.isAsked && (e.Type == queue.EventRetried || e.Type == queue.EventReleased):
+			e.Type, e.Delay = queue.EventCancelled, 0
 		}
 	}
 }

@@ -126,7 +126,9 @@ func (l *leases) logLost(jobs []*queue.Job) {
 	for _, job := range jobs {
 		logLost(l.Logger, job)
 	}
-	l.observe(lostEvents(jobs)...)
+	for _, job := range jobs {
+		l.observe(lostEvent(job, 0))
+	}
 }
 
 // guardLoop checks all held jobs at short intervals, until ctx ends. It also logs how many failures

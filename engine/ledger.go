@@ -36,43 +36,46 @@ func NewLedger(name string, logger *slog.Logger) *Ledger {
 // o.Job needs ID, Kind, Queue, Attempt, MaxAttempts and Worker. The run took ran, after the job had
 // waited for a worker for waited.
 func (l *Ledger) Ended(o queue.Outcome, ran, waited time.Duration, shouldLog bool) {
-	if o.Action == queue.Retry && isLastAttempt(o.Job) {
-		o.Action = queue.Dead
-	}
-	if o.Err == nil && o.Action != queue.Done {
-		o.Err = withoutError(o)
+	e := eventOf(o, ran)
+	if e.Err == nil {
+		e.Err = withoutError(e)
 	}
 	if shouldLog {
-		l.failures.writeOutcome(o, "worker", o.Job.Worker)
+		l.failures.writeEnd(e, "worker", o.Job.Worker)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tallies.addRun(l.minuteNow(), o.Job, o.Action, ran, waited)
+	l.tallies.addRun(l.minuteNow(), e, waited)
 }
 
-// withoutError returns the text of an outcome that has no error.
-func withoutError(o queue.Outcome) error {
-	switch o.Action {
-	case queue.Dead:
+// withoutError returns the error of an event that has none, nil for a success.
+func withoutError(e queue.Event) error {
+	switch e.Type {
+	case queue.EventDead:
 		return queue.Discard(nil)
-	case queue.Release:
-		return queue.Snooze(o.Delay)
-	case queue.Cancel:
+	case queue.EventReleased:
+		return queue.Snooze(e.Delay)
+	case queue.EventCancelled:
 		return queue.ErrCancelled
+	case queue.EventRetried:
+		return queue.RetryAfter(e.Delay, nil)
 	}
-	return queue.RetryAfter(o.Delay, nil)
+	return nil
 }
 
-// Reclaimed logs and counts jobs that Reclaim has returned.
-func (l *Ledger) Reclaimed(jobs ...*queue.Job) {
-	for _, job := range jobs {
-		l.failures.writeReclaimed(job, "worker", l.name)
+// Reclaimed logs and counts jobs that Reclaim has returned. It returns those that are dead.
+func (l *Ledger) Reclaimed(jobs ...*queue.Job) (dead []*queue.Job) {
+	events := reclaimedEvents(jobs)
+	for _, e := range events {
+		l.failures.writeReclaimed(e, "worker", l.name)
+		if e.Type == queue.EventDead {
+			dead = append(dead, e.Job)
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, job := range jobs {
-		l.tallies.addReclaimed(l.minuteNow(), job)
-	}
+	l.tallies.addReclaimed(l.minuteNow(), events)
+	return dead
 }
 
 // Report adds what was counted since the last Report to the fleet's statistics, and logs how many

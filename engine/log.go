@@ -6,7 +6,6 @@ import (
 
 	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // The messages of failures, which failureLog counts.
@@ -30,34 +29,33 @@ func (s *shared) watchCalls(operation string) *upkeep.CallLog {
 	return upkeep.NewCallLog(s.Logger, operation)
 }
 
-// logOutcome logs an outcome that is not a success, unless middleware has logged it.
-func (r *reporting) logOutcome(o queue.Outcome) {
-	if o.Err == nil {
-		return
-	}
-	if r.isFirstUnknown(o.Err) {
+// logEnd logs the end of a run that is not a success, unless middleware has logged it.
+func (r *reporting) logEnd(end runEnd) {
+	e := end.event
+	switch {
+	case e.Err == nil:
+	case e.Type == queue.EventLost:
+		logLost(r.Logger, e.Job)
+	case r.isFirstUnknown(e.Err):
 		r.Logger.Warn("errand: the Mux has no handler for this kind, job released; the worker claims every kind, "+
 			"because it cannot find the Mux: wrap it with queue.Chain, or give its wrapper an Unwrap method",
-			append(jobAttrs(o.Job), "error", queue.ErrorText(o.Err), "due_in", o.Delay)...)
-		return
+			append(jobAttrs(e.Job), "error", queue.ErrorText(e.Err), "due_in", e.Delay)...)
+	case !isLogged(end.outcome):
+		r.failures.writeEnd(e)
 	}
-	if isLogged(o) {
-		return
-	}
-	r.failures.writeOutcome(o)
 }
 
-// writeOutcome logs an outcome that is not a success, with attrs besides those of its job.
-func (l *failureLog) writeOutcome(o queue.Outcome, attrs ...any) {
-	switch o.Action {
-	case queue.Dead:
-		l.write(slog.LevelError, msgDead, o.Job, o.Err, attrs...)
-	case queue.Retry:
-		l.write(slog.LevelWarn, msgFailed, o.Job, o.Err, append(attrs, "retry_in", o.Delay)...)
-	case queue.Cancel:
-		l.log.Info(msgCancelled, append(append(jobAttrs(o.Job), "error", queue.ErrorText(o.Err)), attrs...)...)
-	case queue.Release:
-		l.log.Debug("errand: job released", append(append(jobAttrs(o.Job), "error", queue.ErrorText(o.Err), "due_in", o.Delay), attrs...)...)
+// writeEnd logs the end of a run that is not a success, with attrs besides those of its job.
+func (l *failureLog) writeEnd(e queue.Event, attrs ...any) {
+	switch e.Type {
+	case queue.EventDead:
+		l.write(slog.LevelError, msgDead, e.Job, e.Err, attrs...)
+	case queue.EventRetried:
+		l.write(slog.LevelWarn, msgFailed, e.Job, e.Err, append(attrs, "retry_in", e.Delay)...)
+	case queue.EventCancelled:
+		l.log.Info(msgCancelled, append(append(jobAttrs(e.Job), "error", queue.ErrorText(e.Err)), attrs...)...)
+	case queue.EventReleased:
+		l.log.Debug("errand: job released", append(append(jobAttrs(e.Job), "error", queue.ErrorText(e.Err), "due_in", e.Delay), attrs...)...)
 	}
 }
 
@@ -68,15 +66,12 @@ func isLogged(o queue.Outcome) bool {
 }
 
 // writeReclaimed logs a job that was reclaimed, with attrs besides those of the job.
-func (l *failureLog) writeReclaimed(job *queue.Job, attrs ...any) {
-	switch {
-	case job.LastError == driver.ReclaimedCancelled:
-		l.log.Info(msgCancelled, append(append(jobAttrs(job), "error", job.LastError), attrs...)...)
-	case isLastAttempt(job):
-		l.write(slog.LevelError, msgDead, job, crashed(job.LastError), attrs...)
-	default:
-		l.write(slog.LevelWarn, msgReclaimed, job, crashed(job.LastError), attrs...)
+func (l *failureLog) writeReclaimed(e queue.Event, attrs ...any) {
+	if e.Type == queue.EventRetried {
+		l.write(slog.LevelWarn, msgReclaimed, e.Job, e.Err, attrs...)
+		return
 	}
+	l.writeEnd(e, attrs...)
 }
 
 // isFirstUnknown reports whether err is the first error with which a Mux has released a job of its

@@ -2,14 +2,28 @@ package engine
 
 import (
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// eventOf returns the event of a recorded outcome.
+// runEnd is how a run ends. Settle gets the outcome; log, statistics, Observe and OnDead get the
+// event. Nothing else says what has become of the job.
+type runEnd struct {
+	event     queue.Event
+	outcome   queue.Outcome // unless isSettled
+	isSettled bool          // the handler has settled the job itself
+}
+
+// releaseOf returns the end of a run, which took that long, whose job is released.
+func releaseOf(job *queue.Job, took time.Duration) runEnd {
+	o := queue.Outcome{Job: job, Action: queue.Release}
+	return runEnd{event: eventOf(o, took), outcome: o}
+}
+
+// eventOf returns the event of an outcome as a backend records it: in the last attempt a retry
+// makes the job dead.
 func eventOf(o queue.Outcome, took time.Duration) queue.Event {
 	e := queue.Event{Job: o.Job, Err: o.Err, Took: took}
 	switch o.Action {
@@ -17,6 +31,9 @@ func eventOf(o queue.Outcome, took time.Duration) queue.Event {
 		e.Type = queue.EventCompleted
 	case queue.Retry:
 		e.Type, e.Delay = queue.EventRetried, max(o.Delay, 0)
+		if isLastAttempt(o.Job) {
+			e.Type, e.Delay = queue.EventDead, 0
+		}
 	case queue.Dead:
 		e.Type = queue.EventDead
 	case queue.Release:
@@ -27,37 +44,26 @@ func eventOf(o queue.Outcome, took time.Duration) queue.Event {
 	return e
 }
 
-// eventsOf returns the events of a batch that Settle has recorded, except for the lost jobs.
-func eventsOf(batch []*heldJob, lost []*queue.Job) []queue.Event {
-	events := make([]queue.Event, 0, len(batch))
-	for _, h := range batch {
-		if slices.Contains(lost, h.job) {
-			events = append(events, queue.Event{Type: queue.EventLost, Job: h.job, Err: queue.ErrLost, Took: h.took})
-			continue
+// reclaimedEvents returns the events of jobs that Reclaim has returned.
+func reclaimedEvents(jobs []*queue.Job) []queue.Event {
+	events := make([]queue.Event, len(jobs))
+	for i, job := range jobs {
+		e := queue.Event{Type: queue.EventRetried, Job: job, Err: crashed(job.LastError)}
+		switch {
+		case job.LastError == driver.ReclaimedCancelled:
+			e.Type = queue.EventCancelled
+		case isLastAttempt(job):
+			e.Type = queue.EventDead
 		}
-		events = append(events, eventOf(h.outcome, h.took))
+		events[i] = e
 	}
 	return events
 }
 
-// reclaimedEvent returns the event of a job that this worker has reclaimed.
-func reclaimedEvent(job *queue.Job) queue.Event {
-	e := queue.Event{Type: queue.EventRetried, Job: job, Err: crashed(job.LastError)}
-	switch {
-	case job.LastError == driver.ReclaimedCancelled:
-		e.Type = queue.EventCancelled
-	case isLastAttempt(job):
-		e.Type = queue.EventDead
-	}
-	return e
-}
-
-// lostEvents returns the events of jobs that were lost before they were started.
-func lostEvents(jobs []*queue.Job) (events []queue.Event) {
-	for _, job := range jobs {
-		events = append(events, queue.Event{Type: queue.EventLost, Job: job, Err: queue.ErrLost})
-	}
-	return events
+// lostEvent returns the event of a job that the worker no longer holds, after a run that took that
+// long.
+func lostEvent(job *queue.Job, took time.Duration) queue.Event {
+	return queue.Event{Type: queue.EventLost, Job: job, Err: queue.ErrLost, Took: took}
 }
 
 // observe calls Observe for each of the events, if it is set. The caller holds no lock. The calls

@@ -204,7 +204,7 @@ func (s *settling) settleBatch(ctx context.Context, outcomes []queue.Outcome) (l
 func outcomesOf(batch []*heldJob, memory []queue.Outcome) []queue.Outcome {
 	outcomes := memory[:0]
 	for _, h := range batch {
-		outcomes = append(outcomes, h.outcome)
+		outcomes = append(outcomes, h.end.outcome)
 	}
 	slices.SortFunc(outcomes, func(a, b queue.Outcome) int { return cmp.Compare(a.Job.ID, b.Job.ID) })
 	return outcomes
@@ -217,22 +217,23 @@ func shouldSetAside(batch []*heldJob) bool { return len(batch) == 1 && batch[0].
 // and notes when the retried and released jobs are due. A limited queue has room for another job
 // now.
 func (s *settling) endHolds(batch []*heldJob, lost []*queue.Job) {
-	s.held.applyCancels(batch)
-	s.reporting.countEnded(batch, lost)
+	s.held.recorded(batch, lost)
+	s.reporting.countBatch(batch)
 	var events []queue.Event
-	if s.Observe != nil {
-		events = eventsOf(batch, lost)
-	}
 	now := time.Now()
 	for _, h := range batch {
-		if len(lost) > 0 && slices.Contains(lost, h.job) {
+		e := h.end.event
+		if s.Observe != nil {
+			events = append(events, e)
+		}
+		switch e.Type {
+		case queue.EventLost:
 			// After a failed Settle the job is as likely to be lost because that Settle had
 			// recorded it.
 			s.Logger.Warn("errand: outcome not recorded, the worker no longer holds the job",
 				append(jobAttrs(h.job), "retried", h.retried)...)
-		}
-		if o := h.outcome; o.Action == queue.Retry || o.Action == queue.Release {
-			s.wakeups.noteDue(now.Add(max(o.Delay, 0)))
+		case queue.EventRetried, queue.EventReleased:
+			s.wakeups.noteDue(now.Add(e.Delay))
 		}
 		if h.job.Limited || h.job.Ordered {
 			s.wakeups.noteDue(now)

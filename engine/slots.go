@@ -50,8 +50,8 @@ func (s *slots) runSlot() {
 	isDone = true
 }
 
-// runHandler runs the handler of a job and records its answer. A panic is an error. If the job is
-// about to be dead, OnDead runs before that.
+// runHandler runs the handler of a job and ends the run with its answer. A panic is an error. If
+// the job is about to be dead, OnDead runs before that.
 func (s *slots) runHandler(h *heldJob, started time.Time) {
 	err := handling.ErrGoexit
 	defer func() {
@@ -59,13 +59,14 @@ func (s *slots) runHandler(h *heldJob, started time.Time) {
 			err = queue.RecoveredPanic(v)
 		}
 		took := time.Since(started)
-		outcome, hasOutcome := queue.OutcomeOf(h.ctx, h.job, err)
-		if hasOutcome && outcome.Action == queue.Dead && s.OnDead != nil {
-			defer func() { s.finish(h, outcome, hasOutcome, took) }() // even if OnDead calls runtime.Goexit
-			outcome = s.announceRun(h, outcome)
+		outcome, ok := queue.OutcomeOf(h.ctx, h.job, err)
+		end := runEnd{event: eventOf(outcome, took), outcome: outcome, isSettled: !ok}
+		if end.event.Type == queue.EventDead && s.OnDead != nil {
+			defer func() { s.finish(h, end) }() // even if OnDead calls runtime.Goexit
+			end = s.announceRun(h, end)
 			return
 		}
-		s.finish(h, outcome, hasOutcome, took)
+		s.finish(h, end)
 	}()
 	if h.job.Unreadable != nil {
 		err = queue.Discard(h.job.Unreadable)
@@ -77,49 +78,47 @@ func (s *slots) runHandler(h *heldJob, started time.Time) {
 	err = s.Handler.HandleJob(h.ctx, h.job)
 }
 
-// announceRun calls OnDead for a job whose handler has returned with that outcome, unless the
-// worker has lost the job. It returns the outcome to settle. The call is treated like the handler:
-// it takes the job's slot, the job's lease is extended meanwhile, and the guard reports it if it
-// ignores the end of its context. The job is not settled yet. So if the process crashes meanwhile,
-// the job is reclaimed, and OnDead is called again. If the worker stops and no time is left for
-// OnDead, the job is released and not dead.
-func (s *slots) announceRun(h *heldJob, dead queue.Outcome) queue.Outcome {
+// announceRun calls OnDead for a job whose run makes it dead, unless the worker has lost the job.
+// It returns the end of the run as it is then. The call is treated like the handler: it takes the
+// job's slot, the job's lease is extended meanwhile, and the guard reports it if it ignores the end
+// of its context. The job is not settled yet. So if the process crashes meanwhile, the job is
+// reclaimed, and OnDead is called again. If the worker stops and no time is left for OnDead, the
+// job is released and not dead.
+func (s *slots) announceRun(h *heldJob, dead runEnd) runEnd {
 	ctx, isHeld := s.held.announce(h, s.progress)
 	switch {
 	case !isHeld:
 	case ctx.Err() != nil:
-		return queue.Outcome{Job: h.job, Action: queue.Release}
+		return releaseOf(h.job, dead.event.Took)
 	default:
-		s.callOnDead(ctx, h.job, dead.Err)
+		s.callOnDead(ctx, dead.event)
 	}
 	return dead
 }
 
-// finish ends the run of a job, and logs its outcome. Settling may have settled the job before
-// finish returns.
-func (s *slots) finish(h *heldJob, outcome queue.Outcome, hasOutcome bool, took time.Duration) {
+// finish ends the run of a job, and logs how. If there is nothing to settle, it also counts and
+// observes that; otherwise endHolds does. Settling may have settled the job before finish returns.
+func (s *slots) finish(h *heldJob, end runEnd) {
 	job, waited := h.job, h.waited
 	h.cancel(nil)
-	before, hasRoom := s.held.finish(h, outcome, hasOutcome, took)
-	switch {
-	case !hasOutcome: // also if the job is lost: then the handler's own Settle has ended the hold
-		s.reporting.countRun(job, queue.Done, took, waited)
-		if job.Limited || job.Ordered { // otherwise endHolds does so
-			s.wakeups.noteDue(time.Now())
-		}
-	case before == stateRunning:
-		s.reporting.logOutcome(outcome)
-	case before == stateLost:
-		logLost(s.Logger, job)
+	before, hasRoom := s.held.finish(h, end)
+	isOver := end.isSettled || before == stateLost
+	if before == stateLost && !end.isSettled { // else the handler's own Settle has ended the hold
+		end.event = lostEvent(job, end.event.Took)
+	}
+	if isOver || before == stateRunning {
+		s.reporting.logEnd(end)
+	}
+	if isOver {
+		s.reporting.countRun(end.event, waited)
+	}
+	if end.isSettled && (job.Limited || job.Ordered) {
+		s.wakeups.noteDue(time.Now())
 	}
 	if hasRoom {
 		signal(s.held.room)
 	}
-	switch {
-	case s.Observe == nil:
-	case !hasOutcome:
-		s.observe(queue.Event{Type: queue.EventCompleted, Job: job, Took: took})
-	case before == stateLost:
-		s.observe(queue.Event{Type: queue.EventLost, Job: job, Err: queue.ErrLost, Took: took})
+	if isOver {
+		s.observe(end.event)
 	}
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"github.com/errandhq/errand/internal/check"
@@ -61,23 +60,25 @@ func (t *tallies) of(key tallyKey) *queue.Stats {
 	return found
 }
 
-// addRun counts a run that has ended with that action.
-func (t *tallies) addRun(minute int64, job *queue.Job, action queue.OutcomeAction, ran, waited time.Duration) {
-	if t.all == nil || action != queue.Done && action != queue.Retry && action != queue.Dead {
+// addRun counts a run of which e tells how it has ended. Its job had waited for waited.
+func (t *tallies) addRun(minute int64, e queue.Event, waited time.Duration) {
+	if t.all == nil || e.Type != queue.EventCompleted && e.Type != queue.EventRetried && e.Type != queue.EventDead {
 		return
 	}
-	t.of(tallyKey{minute, job.Queue, job.Kind}).CountRun(action, ran, waited)
+	t.of(tallyKey{minute, e.Job.Queue, e.Job.Kind}).CountRun(e, waited)
 }
 
-// addReclaimed counts a job that was reclaimed.
-func (t *tallies) addReclaimed(minute int64, job *queue.Job) {
+// addReclaimed counts jobs that were reclaimed.
+func (t *tallies) addReclaimed(minute int64, reclaimed []queue.Event) {
 	if t.all == nil {
 		return
 	}
-	s := t.of(tallyKey{minute, job.Queue, job.Kind})
-	s.Lost++
-	if isLastAttempt(job) && job.LastError != driver.ReclaimedCancelled {
-		s.Dead++
+	for _, e := range reclaimed {
+		s := t.of(tallyKey{minute, e.Job.Queue, e.Job.Kind})
+		s.Lost++
+		if e.Type == queue.EventDead {
+			s.Dead++
+		}
 	}
 }
 
@@ -134,30 +135,26 @@ func (r *reporting) putTalliesBack(counted map[tallyKey]*queue.Stats) {
 	r.tallies.putBack(counted)
 }
 
-// countRun counts a run that has ended with that action.
-func (r *reporting) countRun(job *queue.Job, action queue.OutcomeAction, ran, waited time.Duration) {
+// countRun counts a run of which e tells how it has ended. Its job had waited for waited.
+func (r *reporting) countRun(e queue.Event, waited time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tallies.addRun(r.minuteNow(), job, action, ran, waited)
+	r.tallies.addRun(r.minuteNow(), e, waited)
 }
 
-// countEnded counts the runs of a batch that Settle has recorded, except for the lost jobs.
-func (r *reporting) countEnded(batch []*heldJob, lost []*queue.Job) {
+// countBatch counts the runs of a batch that Settle has recorded.
+func (r *reporting) countBatch(batch []*heldJob) {
 	minute := r.minuteNow()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range batch {
-		if len(lost) == 0 || !slices.Contains(lost, h.job) {
-			r.tallies.addRun(minute, h.job, h.outcome.Action, h.took, h.waited)
-		}
+		r.tallies.addRun(minute, h.end.event, h.waited)
 	}
 }
 
 // countReclaimed counts jobs that were reclaimed.
-func (r *reporting) countReclaimed(jobs []*queue.Job) {
+func (r *reporting) countReclaimed(reclaimed []queue.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, job := range jobs {
-		r.tallies.addReclaimed(r.minuteNow(), job)
-	}
+	r.tallies.addReclaimed(r.minuteNow(), reclaimed)
 }

@@ -13,7 +13,7 @@ import (
 func TestTakeNothing(t *testing.T) {
 	counted := tallies{all: make(map[tallyKey]*queue.Stats)}
 	taken := counted.take()
-	counted.addRun(1, &queue.Job{Queue: "q", Kind: "k"}, queue.Done, 0, 0)
+	counted.addRun(1, queue.Event{Type: queue.EventCompleted, Job: &queue.Job{Queue: "q", Kind: "k"}}, 0)
 	if len(taken) != 0 {
 		t.Error("a run is counted in what was taken before it")
 	}
@@ -25,13 +25,16 @@ func TestTakeNothing(t *testing.T) {
 // TestTallyOfAnything: whatever jobs a worker has run, it can report them.
 func TestTallyOfAnything(t *testing.T) {
 	counted := tallies{all: make(map[tallyKey]*queue.Stats)}
+	done := queue.Event{Type: queue.EventCompleted, Job: &queue.Job{Queue: "q", Kind: "k"}}
 	for _, waited := range []time.Duration{math.MaxInt64, math.MaxInt64, -1, time.Hour} {
-		counted.addRun(1, &queue.Job{Queue: "q", Kind: "k"}, queue.Done, max(waited, 0), waited)
+		done.Took = max(waited, 0)
+		counted.addRun(1, done, waited)
 	}
-	counted.addRun(1, &queue.Job{Queue: "q", Kind: "ä"}, queue.Retry, 0, 0)
-	counted.addReclaimed(1, &queue.Job{Kind: "k"})
+	counted.addRun(1, queue.Event{Type: queue.EventRetried, Job: &queue.Job{Queue: "q", Kind: "ä"}}, 0)
+	counted.addReclaimed(1, reclaimedEvents([]*queue.Job{{Kind: "k", MaxAttempts: 1}}))
 	taken := counted.take()
-	counted.addRun(1, &queue.Job{Queue: "q", Kind: "k"}, queue.Done, 1, 1)
+	done.Took = 1
+	counted.addRun(1, done, 1)
 	counted.putBack(taken)
 	all := statsOf(counted.take(), time.Now())
 	if err := (driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w"}, Stats: all}).Check(); err != nil || len(all) != 2 {

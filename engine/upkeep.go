@@ -16,7 +16,7 @@ type upkeeping struct {
 	held      *holding
 	wakeups   *wakeups
 	reporting *reporting
-	deaths    chan *queue.Job // reclaimed jobs that are dead, on their way to OnDead
+	deaths    chan queue.Event // of reclaimed jobs that are dead, on their way to OnDead
 
 	mu         sync.Mutex
 	announcing int           // calls of OnDead for reclaimed jobs, to come and running, and calls that tell of such jobs
@@ -25,7 +25,7 @@ type upkeeping struct {
 }
 
 func newUpkeep(s *shared, held *holding, w *wakeups, r *reporting) *upkeeping {
-	return &upkeeping{shared: s, held: held, wakeups: w, reporting: r, deaths: make(chan *queue.Job, maxDeaths)}
+	return &upkeeping{shared: s, held: held, wakeups: w, reporting: r, deaths: make(chan queue.Event, maxDeaths)}
 }
 
 // reclaimLoop reclaims jobs whose leases have expired, about every quarter of a lease, until ctx
@@ -50,12 +50,13 @@ func (u *upkeeping) reclaimLoop(ctx, calls context.Context) {
 
 // takeReclaimed tells of the jobs of one call of Reclaim.
 func (u *upkeeping) takeReclaimed(jobs []*queue.Job) {
-	for _, job := range jobs {
-		u.failures.writeReclaimed(job)
-		u.observe(reclaimedEvent(job))
+	events := reclaimedEvents(jobs)
+	for _, e := range events {
+		u.failures.writeReclaimed(e)
+		u.observe(e)
 	}
-	u.reporting.countReclaimed(jobs)
-	u.announceReclaimed(jobs)
+	u.reporting.countReclaimed(events)
+	u.announceReclaimed(events)
 	if len(jobs) > 0 {
 		signal(u.wakeups.wake)
 	}
@@ -76,7 +77,7 @@ func (u *upkeeping) deathsLoop(ctx, calls context.Context) {
 		asking, cancel := context.WithTimeout(calls, claimTimeout)
 		jobs, err := teller.Deaths(asking, u.Queues)
 		cancel()
-		u.announceReclaimed(jobs)
+		u.announceReclaimed(reclaimedEvents(jobs))
 		u.reportTelling(ctx, log, err)
 		u.noteAnnouncing(-1)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -30,14 +29,12 @@ type death struct {
 	at  time.Time
 }
 
-// note notes which of the reclaimed jobs are dead.
-func (d *deaths) note(reclaimed []*queue.Job) {
+// note notes reclaimed jobs that are dead.
+func (d *deaths) note(dead []*queue.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, j := range reclaimed {
-		if j.Attempt >= j.MaxAttempts && j.LastError != driver.ReclaimedCancelled {
-			d.all = append(d.all, death{j, time.Now()})
-		}
+	for _, j := range dead {
+		d.all = append(d.all, death{j, time.Now()})
 	}
 	d.all = slices.DeleteFunc(d.all, func(old death) bool { return time.Since(old.at) > deathsKept })
 	d.all = slices.Delete(d.all, 0, max(len(d.all)-maxDeaths, 0))

@@ -37,8 +37,7 @@ func (h *Handler) reclaimLoop(reclaimer driver.Reclaimer) {
 	log := h.watchCalls("reclaim")
 	for upkeep.Sleep(h.ctx, h.options.Reclaim) {
 		err := upkeep.Reclaim(h.ctx, h.ctx, reclaimer, func(jobs []*queue.Job) {
-			h.deaths.note(jobs)
-			h.ledger.Reclaimed(jobs...)
+			h.deaths.note(h.ledger.Reclaimed(jobs...))
 		})
 		if !upkeep.IsPartial(err) { // the backend that stands for several logs it
 			h.report(log, err)

@@ -37,23 +37,23 @@ func (s *Stats) Add(other Stats) {
 	s.WaitTimes = s.WaitTimes.Add(other.WaitTimes)
 }
 
-// CountRun counts a run that has ended with that action, unless it is Release or Cancel. The run
-// took ran, after the job had waited for waited.
-func (s *Stats) CountRun(action OutcomeAction, ran, waited time.Duration) {
-	switch action {
-	case Done:
+// CountRun counts a run of which e tells how it has ended, if its job is completed, retried or
+// dead. The job had waited for waited.
+func (s *Stats) CountRun(e Event, waited time.Duration) {
+	switch e.Type {
+	case EventCompleted:
 		s.Done++
-	case Retry:
+	case EventRetried:
 		s.Failed++
-	case Dead:
+	case EventDead:
 		s.Dead++
 	default:
 		return
 	}
 	waited = max(waited, 0)
-	s.Ran = addTimes(s.Ran, ran)
+	s.Ran = addTimes(s.Ran, e.Took)
 	s.Waited = addTimes(s.Waited, waited)
-	s.RunTimes = s.RunTimes.with(ran)
+	s.RunTimes = s.RunTimes.with(e.Took)
 	s.WaitTimes = s.WaitTimes.with(waited)
 }
 
