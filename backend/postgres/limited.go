@@ -35,7 +35,7 @@ func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, know
 		return nil, nil
 	}
 	for begun := time.Now(); hasMore && len(jobs) == 0 && time.Since(begun) < limits.WalkTime; {
-		jobs, hasMore, err = b.claimLimitedOnce(ctx, req, known, wait.after(b.rules.turnOf(name).busy))
+		jobs, hasMore, err = b.claimLimitedOnce(ctx, req, known, wait.after(b.rules.Of(name).Own.busy))
 		if errors.Is(err, errClaimsBusy) {
 			b.rules.noteBusy(name)
 		}
@@ -46,9 +46,11 @@ func (b *Backend) claimLimited(ctx context.Context, req queue.ClaimRequest, know
 			break
 		}
 	}
-	b.rules.setPace(name, func(p *limits.Pace) { p.Note(len(jobs) > 0, hasMore) })
+	b.rules.NotePace(name, len(jobs) > 0, hasMore)
 	if rules.isBounded && len(jobs) > 0 {
-		b.rules.noteHeldBack(name)
+		// The claim may have taken the last place. Another worker of this process may be about to sleep,
+		// and the end of these jobs does not wake it.
+		b.rules.Change(name, func(c *limits.LastClaim[lastClaim]) { c.HeldBack = true })
 	}
 	for _, job := range jobs {
 		job.Limited = rules.isBounded
@@ -85,9 +87,9 @@ func (b *Backend) limitedClaim(name string, version int64, all []span, end *limi
 	return claimQuery{
 		text: b.sql["claim_limited"],
 		args: func(req queue.ClaimRequest, longest int64) []any {
-			t := b.rules.turnOf(name)
+			last := b.rules.Of(name).Own
 			return []any{
-				name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, t.after, t.afterOrdered, spans,
+				name, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, longest, version, last.after, last.afterOrdered, spans,
 				sqlkit.Microseconds(time.Duration(wait)),
 			}
 		},
@@ -95,14 +97,16 @@ func (b *Backend) limitedClaim(name string, version int64, all []span, end *limi
 		wait:    wait,
 		last: func(row *queue.Job) {
 			*end = limitedEnd{isCut: row.Kind == "cut", sawAll: row.Kind == "all", hasMore: row.Priority > 0}
-			t, now := turn{after: row.Group, afterOrdered: row.Key, heldBack: row.Attempt > 0}, time.Now()
+			own, now := lastClaim{after: row.Group, afterOrdered: row.Key}, time.Now()
+			last := limits.LastClaim[lastClaim]{HeldBack: row.Attempt > 0}
 			if row.Fence > 0 {
-				t.tokens = now.Add(sqlkit.Duration(row.Fence))
+				last.Tokens = now.Add(sqlkit.Duration(row.Fence))
 			}
 			if row.MaxAttempts > 0 {
-				t.hold = now.Add(min(sqlkit.Duration(int64(row.MaxAttempts)), longestHold))
+				own.hold = now.Add(min(sqlkit.Duration(int64(row.MaxAttempts)), longestHold))
 			}
-			b.rules.noteTurn(name, t)
+			last.Own = own
+			b.rules.Note(name, last)
 		},
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -213,7 +212,7 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 		return
 	}
 	b.ticks.Expire() // a change of schedules notifies, too
-	b.rules.setPace(name, (*limits.Pace).Hurry)
+	b.rules.Hurry(name)
 	all := b.subscribersOf(l, name)
 	workers := make([]string, len(all))
 	for i, s := range all {
@@ -251,7 +250,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 			return -1, err
 		}
 	}
-	return b.rules.bound(queues, b.ordered.bound(queues, next, now), time.Now()), nil
+	return b.rules.bound(queues, b.ordered.bound(queues, next, now)), nil
 }
 
 // fallAsleep registers the worker as asleep, if it would hear a notification. It returns after how

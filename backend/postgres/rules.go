@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,17 +14,19 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// heldBackPoll is how often a sleeping worker looks again whether a limit still keeps jobs from
-// being claimed. Usually the worker whose job has ended claims at once. It does not if it has
-// stopped, or has no free slot.
-const heldBackPoll = time.Second
-
-// rules is what a Backend remembers of the rules. Its zero value knows no rules.
+// rules is what a Backend remembers of the rules, and of the claims of limited queues. Its zero
+// value knows no rules.
 type rules struct {
 	latest atomic.Pointer[knownRules]
+	limits.LastClaims[lastClaim]
+}
 
-	mu    sync.Mutex
-	turns map[string]turn // of each limited queue
+// lastClaim is what the last claim of a limited queue came to, beside what limits knows.
+type lastClaim struct {
+	after        string    // the group behind which the next claim begins
+	afterOrdered string    // the same for ordered jobs
+	busy         int       // how many claims since then have not looked, because other claims held the lock
+	hold         time.Time // when the queue's own rate has tokens; until then no claim finds a job
 }
 
 // knownRules are the rules of one version, as far as a claim has to know them.
@@ -38,18 +39,6 @@ type knownRules struct {
 type limitedQueue struct {
 	isBounded bool // a rule bounds how many jobs run or start
 	hasTurns  bool // groups take turns
-}
-
-// turn is what the last claim of a limited queue came to.
-type turn struct {
-	after        string // the group behind which the next claim begins
-	afterOrdered string // the same for ordered jobs
-	heldBack     bool   // a limit has kept jobs from being claimed, or may do so now
-	busy         int    // how many claims since then have not looked, because other claims held the lock
-	pace         limits.Pace
-
-	tokens time.Time // when a rate has tokens for the next job; may be over
-	hold   time.Time // when the queue's own rate has; until then no claim finds a job
 }
 
 func (r *rules) known() *knownRules {
@@ -74,78 +63,22 @@ func (k *knownRules) firstLimited(queues []string) (name string, ok bool) {
 	return queues[i], true
 }
 
-// turnOf returns what the last claim of the queue came to.
-func (r *rules) turnOf(name string) turn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.turns[name]
-}
-
-// noteTurn records what a claim of the queue came to. A worker that waits for tokens is not told by
-// the claims of others that there is nothing to wait for.
-func (r *rules) noteTurn(name string, t turn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if was := r.turns[name].tokens; was.After(time.Now()) && (t.tokens.IsZero() || was.Before(t.tokens)) {
-		t.tokens = was
-	}
-	if r.turns == nil {
-		r.turns = make(map[string]turn)
-	}
-	t.pace = r.turns[name].pace
-	r.turns[name] = t
-}
-
 // noteBusy records that a claim of the queue has not looked, because other claims held the lock.
 func (r *rules) noteBusy(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.turns == nil {
-		r.turns = make(map[string]turn)
+	if r.Change(name, func(c *limits.LastClaim[lastClaim]) { c.Own.busy++ }) {
+		return
 	}
-	t := r.turns[name]
-	t.busy++
-	r.turns[name] = t
+	r.Note(name, limits.LastClaim[lastClaim]{Own: lastClaim{busy: 1}})
 }
 
-// noteHeldBack records that the last claim has taken places of the queue. It may have taken the
-// last one, and another worker of this process may be about to sleep: the end of these jobs does
-// not wake it.
-func (r *rules) noteHeldBack(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if t, ok := r.turns[name]; ok {
-		t.heldBack = true
-		r.turns[name] = t
-	}
-}
-
-// setPace changes when workers of the queue look at more groups.
-func (r *rules) setPace(name string, change func(*limits.Pace)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if t, ok := r.turns[name]; ok {
-		change(&t.pace)
-		r.turns[name] = t
-	}
-}
-
-// bound returns until when a worker of the queues may sleep although it is not notified: next, or
-// less if a limit kept the last claim of one of them from claiming jobs, if it has not looked at
-// all groups or at none, or if a rate has tokens sooner.
-func (r *rules) bound(queues []string, next time.Duration, now time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// bound returns until when a worker of the queues may sleep although it is not notified: as
+// LastClaims.Bound, or less if a claim has not looked.
+func (r *rules) bound(queues []string, next time.Duration) time.Duration {
+	next = r.Bound(queues, next)
 	for _, name := range queues {
-		t := r.turns[name]
-		next = t.pace.Bound(next)
-		if t.heldBack && (next < 0 || next > heldBackPoll) {
-			next = heldBackPoll
-		}
-		if t.busy > 0 && (next < 0 || next > limits.WalkTime) {
+		if r.Of(name).Own.busy > 0 && (next < 0 || next > limits.WalkTime) {
 			next = limits.WalkTime
 		}
-		next = limits.UntilTokens(next, t.tokens.Sub(now))
 	}
 	return next
 }
@@ -154,14 +87,14 @@ func (r *rules) bound(queues []string, next time.Duration, now time.Time) time.D
 const longestHold = 50 * time.Millisecond
 
 // isHeld reports whether the queue's own rate has no tokens yet.
-func (r *rules) isHeld(name string, now time.Time) bool { return r.turnOf(name).hold.After(now) }
+func (r *rules) isHeld(name string, now time.Time) bool { return r.Of(name).Own.hold.After(now) }
 
 // areHeld returns how long until one of the queues may have jobs, if they all have rates without
 // tokens now. ok is false otherwise.
 func (r *rules) areHeld(queues []string, now time.Time) (wait time.Duration, ok bool) {
 	wait = longestHold
 	for _, name := range queues {
-		left := r.turnOf(name).hold.Sub(now)
+		left := r.Of(name).Own.hold.Sub(now)
 		if left <= 0 {
 			return 0, false
 		}
@@ -172,12 +105,7 @@ func (r *rules) areHeld(queues []string, now time.Time) (wait time.Duration, ok 
 
 // endHolds makes the next claims look again.
 func (r *rules) endHolds() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, t := range r.turns {
-		t.hold, t.busy = time.Time{}, 0
-		r.turns[name] = t
-	}
+	r.ChangeAll(func(c *limits.LastClaim[lastClaim]) { c.Own.hold, c.Own.busy = time.Time{}, 0 })
 }
 
 // refreshRules reads what claims have to know, on the backend's own handle.

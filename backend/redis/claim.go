@@ -26,7 +26,7 @@ func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) ([]*queue.J
 		return nil, failed("claim", err)
 	}
 	c := &claim{b: b, req: req, room: req.MaxBytes()}
-	defer func() { b.turns.note(req.Queues, c.turns, len(c.jobs) > 0) }()
+	defer func() { b.noteTurns(req.Queues, c.turns, len(c.jobs) > 0) }()
 	from := int(b.looks.Add(1) % uint32(b.opts.Spread))
 	var errs failures
 	places := b.look(ctx, req, b.placesOf(req.Queues, from), &errs)

@@ -36,7 +36,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 			defer b.unheard.note(id, nil)
 			_ = b.subscribe(ctx, subscription{
 				command:   func() rueidis.Completed { return b.client.B().Ssubscribe().Channel(channel).Build() },
-				receive:   func(string) { b.turns.hurry(at.queue); wake() },
+				receive:   func(string) { b.turns.Hurry(at.queue); wake() },
 				confirmed: func() { b.unheard.note(id, nil); wake() },
 				failed:    func(err error) { b.unheard.note(id, err) },
 			}) // it returns no error: failed gets them

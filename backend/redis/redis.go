@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/errandhq/errand/backend/internal/clockwatch"
+	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -102,10 +103,10 @@ type Backend struct {
 	tags   []string           // of the partitions: what their keys begin with
 	clocks []clockwatch.Watch // of the partitions' servers, for reclaiming
 
-	places atomic.Uint32 // counts enqueues: the next one of a spread queue goes to the next partition
-	looks  atomic.Uint32 // counts claims: the next one of a spread queue begins at the next partition
-	ticks  sqlkit.Ticks  // of schedules: what this process knows of the next one
-	turns  turns         // of queues with rules: how soon their workers claim again
+	places atomic.Uint32               // counts enqueues: the next one of a spread queue goes to the next partition
+	looks  atomic.Uint32               // counts claims: the next one of a spread queue begins at the next partition
+	ticks  sqlkit.Ticks                // of schedules: what this process knows of the next one
+	turns  limits.LastClaims[struct{}] // of queues with rules: how soon their workers claim again
 
 	reopener reopener // of connections that lead to a replica
 	unheard  unheard  // subscriptions that cannot be made

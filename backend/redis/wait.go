@@ -29,5 +29,5 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 			next = d
 		}
 	}
-	return b.turns.bound(queues, next), nil
+	return b.turns.Bound(queues, next), nil
 }

@@ -71,7 +71,7 @@ func (b *Backend) look(ctx context.Context, req queue.ClaimRequest) (found claim
 			break // the claim that follows begins where this one did
 		}
 		b.noteTurns(found)
-		hasMore = slices.ContainsFunc(req.Queues, func(name string) bool { return found.limited[name].hasMore })
+		hasMore = slices.ContainsFunc(req.Queues, func(name string) bool { return found.limited[name].Own.hasMore })
 	}
 	b.notePace(req, found)
 	return found, err
@@ -79,13 +79,17 @@ func (b *Backend) look(ctx context.Context, req queue.ClaimRequest) (found claim
 
 // notePace records how soon to look at more groups of the request's queues.
 func (b *Backend) notePace(req queue.ClaimRequest, found claimResult) {
-	b.rules.setPace(req.Queues, func(name string, p *limits.Pace) { p.Note(len(found.jobs) > 0, found.limited[name].hasMore) })
+	for _, name := range req.Queues {
+		b.rules.NotePace(name, len(found.jobs) > 0, found.limited[name].Own.hasMore)
+	}
 }
 
 // noteTurns records where the next claims begin.
 func (b *Backend) noteTurns(found claimResult) {
 	b.turns.set(found.turns)
-	b.rules.noteTurns(found.limited)
+	for name, last := range found.limited {
+		b.rules.Note(name, last)
+	}
 }
 
 // oneOf returns the request for one job of those that req asks for.

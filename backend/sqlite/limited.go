@@ -20,10 +20,10 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 	if q.IsPaused() || room <= 0 {
 		return nil
 	}
-	t := b.rules.turnOf(name)
+	t := b.rules.Of(name)
 	s := &groups{
 		b: b, ctx: ctx, db: db, queue: name, at: at, result: result, req: req, rules: q,
-		running: make(map[string]int), ends: make(map[string]place), pass: newPassClaim(t.pass, at),
+		running: make(map[string]int), ends: make(map[string]place), pass: newPassClaim(t.Own.pass, at),
 	}
 	runs, err := s.countRunning()
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 	if err != nil {
 		return err
 	}
-	t.heldBack, t.hasMore, t.tokens = runs > 0, false, time.Time{}
+	t.HeldBack, t.Own.hasMore, t.Tokens = runs > 0, false, time.Time{}
 	first := len(result.jobs)
 	if room = min(room, q.Running()-runs, tokens); room > 0 {
 		if err := s.take(room, &t); err != nil {
@@ -42,11 +42,11 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 		}
 	}
 	if wait := s.wait(); wait >= 0 {
-		t.tokens = time.Now().Add(wait)
+		t.Tokens = time.Now().Add(wait)
 	}
 	for _, job := range result.jobs[first:] {
 		job.Limited = q.IsBounded()
-		t.heldBack = t.heldBack || job.Limited // by this claim, for another worker of this process
+		t.HeldBack = t.HeldBack || job.Limited // by this claim, for another worker of this process
 	}
 	result.keepLimited(name, t, s.meter)
 	return nil
@@ -54,7 +54,7 @@ func (b *Backend) findLimited(ctx context.Context, db queue.DB, name string, q *
 
 // keepLimited keeps for the end of the claim where it is in the limited queue, and what it paid
 // there. The meter is nil if the queue has no rates.
-func (c *claimResult) keepLimited(name string, t limitedTurn, meter *limits.Meter) {
+func (c *claimResult) keepLimited(name string, t limits.LastClaim[lastClaim], meter *limits.Meter) {
 	if meter != nil {
 		if c.meters == nil {
 			c.meters = make(map[string]*limits.Meter)
@@ -62,24 +62,24 @@ func (c *claimResult) keepLimited(name string, t limitedTurn, meter *limits.Mete
 		c.meters[name] = meter
 	}
 	if c.limited == nil {
-		c.limited = make(map[string]limitedTurn)
+		c.limited = make(map[string]limits.LastClaim[lastClaim])
 	}
 	c.limited[name] = t
 }
 
 // take adds up to room due jobs to the result: by turns of the groups if the queue has them, and
 // then the ordered jobs; else by priority. It sets t to where the next claim goes on.
-func (s *groups) take(room int, t *limitedTurn) (err error) {
+func (s *groups) take(room int, t *limits.LastClaim[lastClaim]) (err error) {
 	first := len(s.result.jobs)
 	upTo := withLimit(s.req, first+room)
 	if !s.rules.HasTurns() {
 		err = s.b.findIn(s.ctx, s.db, s.queue, s.at, s.result, upTo, true)
 		return cmp.Or(err, s.pay(first))
 	}
-	t.after, t.hasMore, err = s.rules.Walk(t.after, room, s)
-	t.pass = s.pass.next()
-	t.hasMore = t.hasMore || s.pass.isCut
-	t.heldBack = t.heldBack || s.pass.isLater
+	t.Own.after, t.Own.hasMore, err = s.rules.Walk(t.Own.after, room, s)
+	t.Own.pass = s.pass.next()
+	t.Own.hasMore = t.Own.hasMore || s.pass.isCut
+	t.HeldBack = t.HeldBack || s.pass.isLater
 	if err != nil || s.result.isFull(upTo) || s.meter.IsEmpty() {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 )
@@ -53,7 +52,9 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 		case <-ctx.Done():
 			return nil
 		case <-s.woken:
-			b.rules.setPace(queues, func(_ string, p *limits.Pace) { p.Hurry() })
+			for _, name := range queues {
+				b.rules.Hurry(name)
+			}
 			wake()
 		case <-s.pauseChanged:
 		case <-timer.C:
@@ -83,7 +84,7 @@ func (b *Backend) Sleep(ctx context.Context, worker string, queues []string) (ne
 	if due.Valid {
 		next = sqlkit.Duration(due.Int64 - at)
 	}
-	return b.rules.bound(queues, b.turns.bound(queues, next)), nil
+	return b.rules.Bound(queues, b.turns.bound(queues, next)), nil
 }
 
 // checkForJobs reads the last id that was drawn, and wakes the sleepers that fell asleep before.

@@ -69,13 +69,13 @@ func queryJobs(ctx context.Context, db queue.DB, query string, args ...any) (job
 type claimResult struct {
 	at       int64 // the time of the claim
 	jobs     []*queue.Job
-	passed   []int64                  // the ids that the claim passes over, in ascending order
-	bytes    int                      // the length of their payloads and headers
-	refused  []badrows.Row            // jobs that could not be claimed
-	overflow bool                     // the next job did not fit
-	turns    map[string]turn          // of the queues with ordered jobs
-	limited  map[string]limitedTurn   // of the limited queues
-	meters   map[string]*limits.Meter // of the limited queues with rates
+	passed   []int64                                // the ids that the claim passes over, in ascending order
+	bytes    int                                    // the length of their payloads and headers
+	refused  []badrows.Row                          // jobs that could not be claimed
+	overflow bool                                   // the next job did not fit
+	turns    map[string]turn                        // of the queues with ordered jobs
+	limited  map[string]limits.LastClaim[lastClaim] // of the limited queues
+	meters   map[string]*limits.Meter               // of the limited queues with rates
 }
 
 // isFull reports whether the request is satisfied.

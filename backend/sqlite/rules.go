@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
@@ -15,34 +13,24 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// heldBackPoll is how often a sleeping worker looks again whether a limit still keeps jobs from
-// being claimed. Usually the worker whose job has ended claims at once. It does not if it has
-// stopped, or has no free slot.
-const heldBackPoll = time.Second
-
-// rules is what a Backend remembers of the rules. Its zero value knows no rules.
+// rules is what a Backend remembers of the rules, and of the claims of limited queues. Its zero
+// value knows no rules.
 type rules struct {
 	latest atomic.Pointer[knownRules]
+	limits.LastClaims[lastClaim]
+}
 
-	mu    sync.Mutex
-	turns map[string]limitedTurn // of each limited queue
+// lastClaim is what the last claim of a limited queue came to, beside what limits knows.
+type lastClaim struct {
+	after   string // the group behind which the next claim begins
+	hasMore bool   // there are groups, or jobs without one, that it has not looked at
+	pass    pass   // for jobs without a group
 }
 
 // knownRules are the rules of one version.
 type knownRules struct {
 	version int64
 	queues  map[string]*limits.Queue // the limited queues
-}
-
-// limitedTurn is what the last claim of a limited queue came to.
-type limitedTurn struct {
-	after    string // the group behind which the next claim begins
-	heldBack bool   // a limit may have kept jobs from being claimed
-	hasMore  bool   // there are groups, or jobs without one, that it has not looked at
-	pass     pass   // for jobs without a group
-	pace     limits.Pace
-
-	tokens time.Time // when a rate has tokens for the next job; may be over
 }
 
 func (r *rules) known() *knownRules {
@@ -59,61 +47,6 @@ func (k *knownRules) firstLimited(queues []string) (name string, ok bool) {
 		return "", false
 	}
 	return queues[i], true
-}
-
-func (r *rules) turnOf(name string) limitedTurn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.turns[name]
-}
-
-func (r *rules) noteTurns(turns map[string]limitedTurn) {
-	if len(turns) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.turns == nil {
-		r.turns = make(map[string]limitedTurn)
-	}
-	for name, t := range turns {
-		// A worker that waits for tokens is not told by others that there is nothing to wait for.
-		if was := r.turns[name].tokens; was.After(time.Now()) && (t.tokens.IsZero() || was.Before(t.tokens)) {
-			t.tokens = was
-		}
-		t.pace = r.turns[name].pace
-		r.turns[name] = t
-	}
-}
-
-// setPace changes when workers of the queues look at more groups.
-func (r *rules) setPace(queues []string, change func(name string, p *limits.Pace)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, name := range queues {
-		if t, ok := r.turns[name]; ok {
-			change(name, &t.pace)
-			r.turns[name] = t
-		}
-	}
-}
-
-// bound returns until when a worker of the queues may sleep although it is not woken: next, or less
-// if a limit may have kept the last claim of one of them from claiming jobs, if it has not looked
-// at all groups, or if a rate has tokens sooner.
-func (r *rules) bound(queues []string, next time.Duration) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	for _, name := range queues {
-		t := r.turns[name]
-		next = t.pace.Bound(next)
-		if t.heldBack && (next < 0 || next > heldBackPoll) {
-			next = heldBackPoll
-		}
-		next = limits.UntilTokens(next, t.tokens.Sub(now))
-	}
-	return next
 }
 
 // rulesOf returns the rules of that version, which db sees.
