@@ -278,6 +278,31 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// TestReadOnlyRole: a URL that asks for a server that can be written to, or for one that cannot, is
+// about the server, not about the handle that only reads.
+func TestReadOnlyRole(t *testing.T) {
+	url := backends[0].url(t)
+	for attrs, want := range map[string]string{
+		"read-write": "on", "primary": "on", "any": "on", "prefer-standby": "on",
+		"read-only": "server is not in hot standby mode", "standby": "server is not in hot standby mode",
+	} {
+		d, err := dburl.Open(url+"&target_session_attrs="+attrs, dburl.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := d.DB.QueryRowContext(t.Context(), `SHOW transaction_read_only`).Scan(&got); err != nil {
+			got = err.Error()
+		}
+		if got != want && (want == "on" || !strings.Contains(got, want)) {
+			t.Errorf("%s at a primary: %s, want %s", attrs, got, want)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestMustExist: a missing file stays missing.
 func TestMustExist(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing.db")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,9 @@ func openPostgres(rest string, o Options) (*Database, error) {
 		return nil, err
 	}
 	o.setParams(config.RuntimeParams)
+	if o.ReadOnly {
+		config.ValidateConnect = asRole(config.ValidateConnect)
+	}
 	if o.CancelWait > 0 {
 		config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 			return &canceller{conn: conn, wait: o.CancelWait}
@@ -91,6 +95,21 @@ func (o Options) setParams(params map[string]string) {
 	if o.StatementTimeout > 0 {
 		params["statement_timeout"] = strconv.FormatInt(max(o.StatementTimeout.Milliseconds(), 1), 10)
 	}
+}
+
+// asRole returns what asks for a server of the same role, where v asks whether it can be written
+// to: pgx takes the answer from the session, which is read-only because this package makes it so.
+func asRole(v pgconn.ValidateConnectFunc) pgconn.ValidateConnectFunc {
+	is := func(other pgconn.ValidateConnectFunc) bool {
+		return v != nil && reflect.ValueOf(v).Pointer() == reflect.ValueOf(other).Pointer()
+	}
+	switch {
+	case is(pgconn.ValidateConnectTargetSessionAttrsReadWrite):
+		return pgconn.ValidateConnectTargetSessionAttrsPrimary
+	case is(pgconn.ValidateConnectTargetSessionAttrsReadOnly):
+		return pgconn.ValidateConnectTargetSessionAttrsStandby
+	}
+	return v
 }
 
 // parsePostgres reads what follows "postgres:". No error or description may contain the password,

@@ -69,7 +69,7 @@ func notSetUp(err error, schema, operation string) error {
 	case code == invalidSchema || strings.Contains(undefined, code):
 		return missing(schema, err)
 	}
-	return lostStatement(err)
+	return withCure(err)
 }
 
 // roleOf returns the role of docs/roles.sql that has the rights of an operation.

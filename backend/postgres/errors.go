@@ -23,6 +23,7 @@ const (
 	protocolViolation    = "08P01"
 	idleTooLong          = "25P03" // see limitIdleTx
 	sequenceExhausted    = "2200H"
+	notSupported         = "0A000"
 	readOnlyTransaction  = "25006" // the server has become a standby
 	internalError        = "XX000"
 	dataCorrupted        = "XX001"
@@ -53,13 +54,17 @@ func isRefused(err error) bool {
 	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
 }
 
-// lostStatement adds the cure to the error of a prepared statement that another session has, as
-// through a pooler in transaction mode that does not keep them.
-func lostStatement(err error) error {
+// withCure adds the cure to the error of a prepared statement that another session has, as through
+// a pooler in transaction mode that does not keep them, and to that of an unlogged table on a
+// standby.
+func withCure(err error) error {
 	code := sqlState(err)
 	if code == noSuchStatement || code == duplicateStatement ||
 		code == protocolViolation && strings.Contains(err.Error(), "prepared statement") {
 		return fmt.Errorf("%w: a pooler in transaction mode swaps the sessions: for pgx, add default_query_exec_mode=exec to the URL (docs/poolers.md)", err)
+	}
+	if code == notSupported && strings.Contains(err.Error(), "unlogged") {
+		return fmt.Errorf("%w: the server is a standby, which does not have the live workers: connect to the primary (target_session_attrs=read-write)", err)
 	}
 	return err
 }

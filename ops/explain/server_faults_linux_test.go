@@ -44,6 +44,9 @@ func TestStandby(t *testing.T) {
 	if c := opstest.WantOnly(t, reading, "writable", ops.Fail); !strings.Contains(c.Advice, "target_session_attrs=read-write") {
 		t.Errorf("got %+v", c)
 	}
+	if _, err := reading.Workers(t.Context()); err == nil || !strings.Contains(err.Error(), "the server is a standby") {
+		t.Errorf("live workers: %v", err)
+	}
 	for _, question := range []explain.Question{{ID: id}, {Queue: queue.DefaultQueue}, {Kind: "test"}} {
 		a := opstest.Explain(t, reading, question)
 		opstest.WantReason(t, a, "read-only")
