@@ -189,6 +189,7 @@ GRANT SELECT (job_id), DELETE ON errand.results TO errand_operator;
 GRANT SELECT (queue, since) ON errand.sleepers TO errand_operator;
 GRANT SELECT, INSERT (kind), DELETE ON errand.paused_kinds TO errand_operator;
 GRANT EXECUTE ON FUNCTION errand.pause_rule TO errand_operator;
+GRANT SELECT (queue, job_group, paused) ON errand.rules TO errand_operator; -- what is paused already
 GRANT SELECT (
     name, spec, zone, kind, queue, missed, grace, overlap, paused, next_at, last_tick, last_job, skipped, version,
     declared, release, edited, deleted, updated_at

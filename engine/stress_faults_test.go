@@ -138,16 +138,12 @@ func stress(t *testing.T) {
 		if _, err := q.Cancel(t.Context(), nil, which); err != nil {
 			t.Error(err)
 		}
-		change := q.ResumeKinds
-		if q.happens(50) {
-			change = q.PauseKinds
-		}
-		if err := change(t.Context(), nil, "k1"); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "k1"}, q.happens(50)); err != nil {
 			t.Error(err)
 		}
 	}
 	q.works.Store(true)
-	if err := q.ResumeKinds(t.Context(), nil, "k1"); err != nil {
+	if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "k1"}, false); err != nil {
 		t.Error(err)
 	}
 	time.Sleep(time.Hour)

@@ -371,7 +371,7 @@ func TestListenersOneByOne(t *testing.T) {
 func TestPausedKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := memory.New(memory.Options{})
-		if err := q.PauseKinds(t.Context(), nil, "a"); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "a"}, true); err != nil {
 			t.Fatal(err)
 		}
 		h := open(t, q, gateway.Options{})
@@ -385,7 +385,7 @@ func TestPausedKinds(t *testing.T) {
 		}
 		req.Kinds, req.Wait = []string{"a"}, 20*time.Second
 		time.AfterFunc(7*time.Second, func() {
-			if err := q.ResumeKinds(t.Context(), nil, "a"); err != nil {
+			if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "a"}, false); err != nil {
 				t.Error(err)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	q := memory.New(memory.Options{})
-	if err := q.PauseQueue(ctx, nil, "emails", true); err != nil {
+	if _, err := q.Pause(ctx, nil, queue.Target{Queue: "emails"}, true); err != nil {
 		log.Fatal(err)
 	}
 	job := &queue.Job{Queue: "emails", Kind: "email.welcome"}

@@ -108,7 +108,7 @@ func Example_pauseKinds() {
 		done <- "sent"
 		return nil
 	}))
-	if err := q.PauseKinds(ctx, nil, "email.welcome"); err != nil {
+	if _, err := q.Pause(ctx, nil, queue.Target{Kind: "email.welcome"}, true); err != nil {
 		panic(err)
 	}
 	if err := q.Enqueue(ctx, nil, &queue.Job{Kind: "email.welcome"}); err != nil {
@@ -120,7 +120,7 @@ func Example_pauseKinds() {
 
 	kinds, _ := q.PausedKinds(ctx)
 	fmt.Println("paused:", kinds)
-	if err := q.ResumeKinds(ctx, nil, "email.welcome"); err != nil {
+	if _, err := q.Pause(ctx, nil, queue.Target{Kind: "email.welcome"}, false); err != nil {
 		panic(err)
 	}
 	fmt.Println(<-done)

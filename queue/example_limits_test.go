@@ -29,7 +29,7 @@ func ExampleRule() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	err = q.PauseGroup(ctx, nil, "webhooks", "initech", true)
+	_, err = q.Pause(ctx, nil, queue.Target{Group: "initech", InQueue: "webhooks"}, true)
 	if err != nil {
 		fmt.Println(err)
 	}

@@ -48,7 +48,7 @@ func ExampleDeclaration() {
 	if err := q.SetSchedules(ctx, nil, report.Schedule("weekly", "30 9 * * mon", reportArgs{})); err != nil {
 		fmt.Println(err)
 	}
-	if _, err := q.PauseSchedules(ctx, nil, true, "weekly"); err != nil {
+	if _, err := q.Pause(ctx, nil, queue.Target{Schedule: "weekly"}, true); err != nil {
 		fmt.Println(err)
 	}
 	all, err := q.Schedules(ctx)

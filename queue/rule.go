@@ -14,7 +14,7 @@ type Rule struct {
 	// means the queue's value.
 	Group string `json:"group,omitempty"`
 	// Paused means that no job of the queue or the group is claimed. Jobs that run go on. SetRules
-	// can begin a pause. Only PauseQueue and PauseGroup end it.
+	// can begin a pause. Only Pause ends it.
 	Paused bool `json:"paused,omitempty"`
 	// Running is how many jobs of the queue may run at once. 0 means any number. It must be 0 in
 	// the rule of a group.

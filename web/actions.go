@@ -74,13 +74,13 @@ var notices = map[string][2]string{
 	"jobs.cancel":      {"Nothing was changed: the job has ended meanwhile.", "The job is cancelled, or its worker has been asked to end it."},
 	"jobs.run":         {"Nothing was changed: the job waits no more.", "The job is due now."},
 	"jobs.delete":      {"Nothing was changed: the job runs, or there is none.", "The job is deleted."},
-	"queues.pause":     {"", "The queue is paused. Jobs that run go on."},
-	"queues.resume":    {"", "The queue is resumed."},
+	"queues.pause":     {"Nothing was changed: the queue was paused already.", "The queue is paused. Jobs that run go on."},
+	"queues.resume":    {"Nothing was changed: the queue was not paused.", "The queue is resumed."},
 	"queues.limit":     {"", "The limits are changed."},
-	"kinds.pause":      {"", "The kind is paused. Jobs that run go on."},
-	"kinds.resume":     {"", "The kind is resumed."},
-	"schedules.pause":  {"Nothing was changed: there is no such schedule.", "The schedule is paused."},
-	"schedules.resume": {"Nothing was changed: there is no such schedule.", "The schedule is resumed."},
+	"kinds.pause":      {"Nothing was changed: the kind was paused already.", "The kind is paused. Jobs that run go on."},
+	"kinds.resume":     {"Nothing was changed: the kind was not paused.", "The kind is resumed."},
+	"schedules.pause":  {"Nothing was changed: the schedule was paused already, or there is none.", "The schedule is paused."},
+	"schedules.resume": {"Nothing was changed: the schedule was not paused, or there is none.", "The schedule is resumed."},
 }
 
 // noticeOf returns what a page says of the action that has led to it, or "".
@@ -150,15 +150,4 @@ func deleteJob(q *request) error {
 	return q.act("jobs.delete", "jobs/"+strconv.FormatInt(id, 10), "jobs", func(ctx context.Context, db queue.DB) (int, error) {
 		return q.h.source.editor.Delete(ctx, db, queue.Selection{IDs: []int64{id}})
 	})
-}
-
-// wantsPause returns what a form asks for, and the name of the action.
-func (q *request) wantsPause(what string) (paused bool, action string, err error) {
-	switch q.PostFormValue("paused") {
-	case "true":
-		return true, what + ".pause", nil
-	case "false":
-		return false, what + ".resume", nil
-	}
-	return false, "", &queue.InvalidError{Field: "paused", Problem: "neither true nor false"}
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/errandhq/errand/queue"
@@ -71,21 +70,4 @@ func kinds(q *request) error {
 	v.showAges(late("Kinds", newest), late("Paused kinds", paused), late("Statistics", hour),
 		late("Errors", failed))
 	return q.render("kinds", v)
-}
-
-func pauseKind(q *request) error {
-	name, err := nameIn(q.PathValue("kind"))
-	if err != nil || q.h.source.pauser == nil {
-		return errNotFound
-	}
-	paused, action, err := q.wantsPause("kinds")
-	if err != nil {
-		return err
-	}
-	return q.act(action, targetOf("kinds", name), "kinds", func(ctx context.Context, db queue.DB) (int, error) {
-		if paused {
-			return 1, q.h.source.pauser.PauseKinds(ctx, db, name)
-		}
-		return 1, q.h.source.pauser.ResumeKinds(ctx, db, name)
-	})
 }

@@ -68,7 +68,7 @@ func queuePage(q *request) error {
 	running := q.h.samples.lists.of(queue.Filter{Status: queue.StatusRunning, Limit: newestRunning})
 	running.begin()
 	all := q.readAll()
-	page := queueView{queueRow: queueRow{Name: name, Age: -1}, Rule: queue.Rule{Queue: name}, CanPause: q.h.source.ruler != nil}
+	page := queueView{queueRow: queueRow{Name: name, Age: -1}, Rule: queue.Rule{Queue: name}, CanPause: q.h.source.ruler != nil && q.h.source.pauser != nil}
 	page.IsKnown = !all.rules.At.IsZero()
 	for _, row := range all.rows() {
 		if row.Name == name {
@@ -113,20 +113,6 @@ func formOf(r queue.Rate) rateForm {
 	return rateForm{r.Jobs, per.String(), r.Burst}
 }
 
-func pauseQueue(q *request) error {
-	name, err := nameIn(q.PathValue("queue"))
-	if err != nil || q.h.source.ruler == nil {
-		return errNotFound
-	}
-	paused, action, err := q.wantsPause("queues")
-	if err != nil {
-		return err
-	}
-	return q.act(action, targetOf("queues", name), "queues/"+segment(name), func(ctx context.Context, db queue.DB) (int, error) {
-		return 1, q.h.source.ruler.PauseQueue(ctx, db, name, paused)
-	})
-}
-
 // setLimits sets the limits of a queue. What the form does not have, such as Share, stays.
 func setLimits(q *request) error {
 	name, err := nameIn(q.PathValue("queue"))
@@ -147,7 +133,7 @@ func setLimits(q *request) error {
 	if err != nil {
 		return err
 	}
-	rule.Paused = false // only PauseQueue changes it
+	rule.Paused = false // only a pause changes it
 	if rule, err = q.limitsIn(rule); err != nil {
 		return err
 	}

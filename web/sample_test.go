@@ -323,7 +323,7 @@ func TestUnknown(t *testing.T) {
 		if err := q.SetRules(t.Context(), nil, queue.Rule{Queue: "mail", Running: 2}); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.PauseKinds(t.Context(), nil, "report"); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "report"}, true); err != nil {
 			t.Fatal(err)
 		}
 		h := newHandler(t, q)

@@ -54,7 +54,7 @@ func TestVerdict(t *testing.T) {
 		"paused": {func(t *testing.T, q *memory.Queue) {
 			due(t, q)
 			alive(t, q, "w")
-			if err := q.PauseQueue(t.Context(), nil, "mail", true); err != nil {
+			if _, err := q.Pause(t.Context(), nil, queue.Target{Queue: "mail"}, true); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"Paused", "Queue mail is paused. Its oldest due job has waited for 0 ms."}},

@@ -16,13 +16,14 @@ import (
 var pauseCases = []testCase{
 	{"kinds", hasPauser, testPauseKinds},
 	{"in a transaction", hasPauser | hasTx, testPauseInTx},
-	{"a bad kind", hasPauser, testPauseBad},
+	{"a bad target", hasPauser, testPauseBad},
+	{"what has changed", hasPauser | hasRuler, testPauseChanged},
+	{"what has changed in a transaction", hasPauser | hasRuler | hasTx, testPauseChangedInTx},
 	{"a worker", hasPauser, testPauseWorker},
-	{"a pause changes nothing else of a rule", hasRuler | isInOrder, testPauseKeepsRule},
-	{"setting a rule ends no pause", hasRuler | isInOrder, testRulesKeepPause},
-	{"queues and groups in a transaction", hasRuler | hasTx, testPauseQueueInTx},
-	{"pauses beside SetRules", hasRuler | isInOrder, testPauseBesideRules},
-	{"a bad queue or group", hasRuler, testPauseQueueBad},
+	{"a pause changes nothing else of a rule", hasPauser | hasRuler | isInOrder, testPauseKeepsRule},
+	{"setting a rule ends no pause", hasPauser | hasRuler | isInOrder, testRulesKeepPause},
+	{"queues and groups in a transaction", hasPauser | hasRuler | hasTx, testPauseRuleInTx},
+	{"pauses beside SetRules", hasPauser | hasRuler | isInOrder, testPauseBesideRules},
 }
 
 // wantPausedKinds checks which kinds are paused.
@@ -35,42 +36,42 @@ func wantPausedKinds(t *testing.T, h Harness, when string, want ...string) {
 	}
 }
 
-func pauseKinds(t *testing.T, h Harness, db queue.DB, kinds ...string) {
+// pause pauses or resumes the target, and reports whether that has changed something.
+func pause(t *testing.T, h Harness, db queue.DB, target queue.Target, paused bool) (changed bool) {
 	t.Helper()
 	pauser, _ := driver.As[driver.Pauser](h.Queue)
-	if err := pauser.PauseKinds(t.Context(), db, kinds...); err != nil {
-		t.Fatalf("PauseKinds(%q): %v", kinds, err)
+	changed, err := pauser.Pause(t.Context(), db, target, paused)
+	if err != nil {
+		t.Fatalf("Pause(%s, %v): %v", target, paused, err)
 	}
+	return changed
 }
 
-func resumeKinds(t *testing.T, h Harness, db queue.DB, kinds ...string) {
+func pauseKinds(t *testing.T, h Harness, db queue.DB, paused bool, kinds ...string) {
 	t.Helper()
-	pauser, _ := driver.As[driver.Pauser](h.Queue)
-	if err := pauser.ResumeKinds(t.Context(), db, kinds...); err != nil {
-		t.Fatalf("ResumeKinds(%q): %v", kinds, err)
+	for _, kind := range kinds {
+		pause(t, h, db, queue.Target{Kind: kind}, paused)
 	}
 }
 
 func testPauseKinds(t *testing.T, h Harness) {
 	wantPausedKinds(t, h, "at first")
-	pauseKinds(t, h, nil)
-	pauseKinds(t, h, nil, "l", "k", "l")
-	pauseKinds(t, h, nil, "k")
-	wantPausedKinds(t, h, "after PauseKinds", "k", "l")
-	resumeKinds(t, h, nil, "l", "none")
-	resumeKinds(t, h, nil)
-	wantPausedKinds(t, h, "after ResumeKinds", "k")
-	resumeKinds(t, h, nil, "k")
+	pauseKinds(t, h, nil, true, "l", "k", "l")
+	pauseKinds(t, h, nil, true, "k")
+	wantPausedKinds(t, h, "after the pauses", "k", "l")
+	pauseKinds(t, h, nil, false, "l", "none")
+	wantPausedKinds(t, h, "after its end", "k")
+	pauseKinds(t, h, nil, false, "k")
 	wantPausedKinds(t, h, "at last")
 }
 
 func testPauseInTx(t *testing.T, h Harness) {
-	pauseKinds(t, h, nil, "a")
+	pauseKinds(t, h, nil, true, "a")
 	for _, end := range []func(*testing.T, Tx){rollback, commit} {
 		tx := begin(t, h)
-		pauseKinds(t, h, tx, "k")
-		resumeKinds(t, h, tx, "a")
-		wantPausedKinds(t, h, "beside an open PauseKinds", "a")
+		pauseKinds(t, h, tx, true, "k")
+		pauseKinds(t, h, tx, false, "a")
+		wantPausedKinds(t, h, "beside an open Pause", "a")
 		end(t, tx)
 	}
 	wantPausedKinds(t, h, "after the commit", "k")
@@ -78,30 +79,91 @@ func testPauseInTx(t *testing.T, h Harness) {
 
 func testPauseBad(t *testing.T, h Harness) {
 	pauser, _ := driver.As[driver.Pauser](h.Queue)
-	for _, kind := range []string{"", "ä", "\x00"} {
-		wantInvalid(t, "PauseKinds", pauser.PauseKinds(t.Context(), nil, "k", kind), "Kind")
-		wantInvalid(t, "ResumeKinds", pauser.ResumeKinds(t.Context(), nil, "k", kind), "Kind")
+	for _, bad := range []struct {
+		field  string
+		target queue.Target
+	}{
+		{"Target", queue.Target{}},
+		{"Queue", queue.Target{Queue: "ä"}},
+		{"Queue", queue.Target{Queue: "\x00"}},
+		{"Kind", queue.Target{Kind: "ä"}},
+		{"Kind", queue.Target{Kind: "\x00"}},
+		{"Schedule", queue.Target{Schedule: "ä"}},
+		{"Schedule", queue.Target{Schedule: "a\x00b"}},
+		{"Group", queue.Target{InQueue: "q"}},
+		{"Group", queue.Target{InQueue: "q", Group: "\x00"}},
+		{"Group", queue.Target{InQueue: "q", Group: string(make([]byte, 201))}},
+		{"InQueue", queue.Target{Group: "g"}},
+		{"InQueue", queue.Target{Group: "g", InQueue: "ä"}},
+		{"Target", queue.Target{Queue: "q", Kind: "k"}},
+		{"Target", queue.Target{Kind: "k", Schedule: "s"}},
+		{"Target", queue.Target{Queue: "q", InQueue: "q"}},
+		{"Target", queue.Target{Group: "g", InQueue: "q", Queue: "q"}},
+	} {
+		for _, paused := range []bool{true, false} {
+			_, err := pauser.Pause(t.Context(), nil, bad.target, paused)
+			wantInvalid(t, fmt.Sprintf("Pause(%#v, %v)", bad.target, paused), err, bad.field)
+		}
 	}
-	wantCanceled(t, "PauseKinds", pauser.PauseKinds(cancelled(t), nil, "k"))
-	wantPausedKinds(t, h, "after bad kinds")
+	for _, target := range []queue.Target{{Queue: "q"}, {Kind: "k"}, {Group: "g", InQueue: "q"}, {Schedule: "s"}} {
+		_, err := pauser.Pause(cancelled(t), nil, target, true)
+		wantCanceled(t, fmt.Sprintf("Pause(%s)", target), err)
+	}
+	wantPausedKinds(t, h, "after bad targets")
+	if can[driver.Ruler](h) {
+		wantRules(t, h, "after bad targets")
+	}
+}
+
+// testPauseChanged: Pause says whether it has changed something, and of one target only.
+func testPauseChanged(t *testing.T, h Harness) {
+	for _, target := range []queue.Target{{Queue: "q"}, {Group: "é", InQueue: "q"}, {Group: "b", InQueue: "q"}, {Kind: "q"}} {
+		for i, step := range []struct{ paused, want bool }{{false, false}, {true, true}, {true, false}, {false, true}, {false, false}, {true, true}} {
+			if got := pause(t, h, nil, target, step.paused); got != step.want {
+				t.Errorf("call %d, Pause(%s, %v): changed is %v, want %v", i, target, step.paused, got, step.want)
+			}
+		}
+	}
+	for _, paused := range []bool{true, false} {
+		if can[driver.Scheduler](h) && pause(t, h, nil, queue.Target{Schedule: "none"}, paused) {
+			t.Errorf("Pause of no schedule, %v: changed is true", paused)
+		}
+	}
+}
+
+// testPauseChangedInTx: a transaction sees its own pauses.
+func testPauseChangedInTx(t *testing.T, h Harness) {
+	setRules(t, h, queue.Rule{Queue: "q", Group: "a", Paused: true})
+	pauseKinds(t, h, nil, true, "a")
+	tx := begin(t, h)
+	setRulesIn(t, h, tx, queue.Rule{Queue: "q", OnDead: queue.HoldDead}, queue.Rule{Queue: "q", Group: "a", OnDead: queue.PassDead})
+	for i, step := range []struct {
+		target       queue.Target
+		paused, want bool
+	}{
+		{queue.Target{Queue: "q"}, false, false}, {queue.Target{Queue: "q"}, true, true}, {queue.Target{Queue: "q"}, true, false},
+		{queue.Target{Group: "a", InQueue: "q"}, true, false}, {queue.Target{Group: "a", InQueue: "q"}, false, true},
+		{queue.Target{Kind: "a"}, true, false}, {queue.Target{Kind: "a"}, false, true}, {queue.Target{Kind: "a"}, false, false},
+	} {
+		if got := pause(t, h, tx, step.target, step.paused); got != step.want {
+			t.Errorf("step %d, Pause(%s, %v): changed is %v, want %v", i, step.target, step.paused, got, step.want)
+		}
+	}
+	commit(t, tx)
+	wantPausedKinds(t, h, "after the commit")
+	wantRules(t, h, "after the commit", queue.Rule{Queue: "q", OnDead: queue.HoldDead, Paused: true})
 }
 
 // pauseQueue pauses or resumes the queue q.
 func pauseQueue(t *testing.T, h Harness, db queue.DB, paused bool) {
 	t.Helper()
-	ruler, _ := driver.As[driver.Ruler](h.Queue)
-	if err := ruler.PauseQueue(t.Context(), db, "q", paused); err != nil {
-		t.Fatalf("PauseQueue(%v): %v", paused, err)
-	}
+	pause(t, h, db, queue.Target{Queue: "q"}, paused)
 }
 
 // pauseGroup pauses or resumes a group of the queue q.
 func pauseGroup(t *testing.T, h Harness, group string, paused bool) {
 	t.Helper()
-	ruler, _ := driver.As[driver.Ruler](h.Queue)
-	if err := ruler.PauseGroup(t.Context(), nil, "q", group, paused); err != nil {
-		t.Fatalf("PauseGroup(%q, %v): %v", group, paused, err)
-	}
+	pause(t, h, nil, queue.Target{Group: group, InQueue: "q"}, paused)
 }
 
 func testPauseKeepsRule(t *testing.T, h Harness) {
@@ -155,13 +217,13 @@ func testRulesKeepPause(t *testing.T, h Harness) {
 	wantRules(t, h, "of which the last counts", queue.Rule{Queue: "q", Running: 1})
 }
 
-func testPauseQueueInTx(t *testing.T, h Harness) {
+func testPauseRuleInTx(t *testing.T, h Harness) {
 	limited := queue.Rule{Queue: "q", Running: 3}
 	setRules(t, h, limited)
 	for _, end := range []func(*testing.T, Tx){rollback, commit} {
 		tx := begin(t, h)
 		pauseQueue(t, h, tx, true)
-		wantRules(t, h, "beside an open PauseQueue", limited)
+		wantRules(t, h, "beside an open Pause", limited)
 		end(t, tx)
 	}
 	limited.Paused = true
@@ -189,19 +251,6 @@ func testPauseBesideRules(t *testing.T, h Harness) {
 	wantRules(t, h, "after all starts", queue.Rule{Queue: "q", Running: 9, Paused: true})
 }
 
-func testPauseQueueBad(t *testing.T, h Harness) {
-	ruler, _ := driver.As[driver.Ruler](h.Queue)
-	for _, name := range []string{"", "ä", "\x00"} {
-		wantInvalid(t, "PauseQueue", ruler.PauseQueue(t.Context(), nil, name, true), "Queue")
-		wantInvalid(t, "PauseGroup", ruler.PauseGroup(t.Context(), nil, name, "g", true), "Queue")
-	}
-	for _, group := range []string{"", "\x00", string(make([]byte, 201))} {
-		wantInvalid(t, "PauseGroup", ruler.PauseGroup(t.Context(), nil, "q", group, true), "Group")
-	}
-	wantCanceled(t, "PauseQueue", ruler.PauseQueue(cancelled(t), nil, "q", true))
-	wantRules(t, h, "after bad names")
-}
-
 // testPauseWorker: a worker runs no job of a paused kind, and runs it once the kind is resumed.
 func testPauseWorker(t *testing.T, h Harness) {
 	ran := make(chan string, 10)
@@ -212,7 +261,7 @@ func testPauseWorker(t *testing.T, h Harness) {
 			return nil
 		}))
 	}
-	pauseKinds(t, h, nil, "k")
+	pauseKinds(t, h, nil, true, "k")
 	other := newJob()
 	other.Kind = "l"
 	enqueue(t, h, newJob(), other)
@@ -242,10 +291,10 @@ func testPauseWorker(t *testing.T, h Harness) {
 		t.Fatalf("a job of the paused kind %q has run", kind)
 	case <-time.After(100 * time.Millisecond):
 	}
-	resumeKinds(t, h, nil, "k")
+	pauseKinds(t, h, nil, false, "k")
 	want("k")
-	pauseKinds(t, h, nil, "k", "l") // all of the worker's kinds
-	resumeKinds(t, h, nil, "k", "l")
+	pauseKinds(t, h, nil, true, "k", "l") // all of the worker's kinds
+	pauseKinds(t, h, nil, false, "k", "l")
 	enqueue(t, h, newJob())
 	want("k")
 }

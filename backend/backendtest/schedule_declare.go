@@ -131,7 +131,7 @@ func testDeclareEdited(t *testing.T, h Harness) {
 	if got := wantSpec(t, h, "whose text has changed", "0 2 * * *"); got.Edited {
 		t.Errorf("declared with another text: got %+v", got)
 	}
-	pause(t, h, nil, true, 1, "a")
+	pauseSchedules(t, h, nil, true, 1, "a")
 	declare(t, h, 4, 1, daily("a", "3"))
 	if got := wantSpec(t, h, "that a person has paused", "0 3 * * *"); !got.Paused || !got.Next.IsZero() {
 		t.Errorf("paused, and declared with another text: got %+v", got)
@@ -141,7 +141,7 @@ func testDeclareEdited(t *testing.T, h Harness) {
 	}
 	declare(t, h, 5, 0, daily("a", "3"))
 	listSchedules(t, h, 0)
-	pause(t, h, nil, true, 0, "a")
+	pauseSchedules(t, h, nil, true, 0, "a")
 	if n, err := scheduler(h).DeleteSchedules(t.Context(), nil, "a"); n != 0 || err != nil {
 		t.Errorf("DeleteSchedules of a deleted one: got %d, error %v", n, err)
 	}

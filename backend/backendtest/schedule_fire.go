@@ -354,12 +354,13 @@ func testFireEdited(t *testing.T, h Harness) {
 			}
 		})
 	}
+	pauser, _ := driver.As[driver.Pauser](h.Queue)
 	for i := 0; ctx.Err() == nil; i++ {
 		s.Spec = []string{"@every 1s", "* * * * *"}[i/20%2]
 		err := scheduler(h).SetSchedules(ctx, nil, s)
 		if i%3 == 0 && err == nil {
-			_, err = scheduler(h).PauseSchedules(ctx, nil, true, "a")
-			_, again := scheduler(h).PauseSchedules(ctx, nil, false, "a")
+			_, err = pauser.Pause(ctx, nil, queue.Target{Schedule: "a"}, true)
+			_, again := pauser.Pause(ctx, nil, queue.Target{Schedule: "a"}, false)
 			err = errors.Join(err, again)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -387,7 +388,7 @@ func testFireBeside(t *testing.T, h Harness) {
 	setSchedules(t, h, nil, schedule("a"), schedule("b"))
 	h.Rewind(t, time.Hour)
 	tx := begin(t, h)
-	pause(t, h, tx, true, 1, "a")
+	pauseSchedules(t, h, tx, true, 1, "a")
 	if !h.OneWriter {
 		fire(t, h, 1)
 	}

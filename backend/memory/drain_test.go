@@ -44,14 +44,10 @@ func TestDrainLeavesPaused(t *testing.T) {
 			mux.Handle(kind, queue.HandlerFunc(func(context.Context, *queue.Job) error { return nil }))
 		}
 		pause := func(paused bool) {
-			change := q.ResumeKinds
-			if paused {
-				change = q.PauseKinds
-			}
-			err := errors.Join(change(t.Context(), nil, "l"), q.PauseQueue(t.Context(), nil, "p", paused),
-				q.PauseGroup(t.Context(), nil, "q", "a", paused))
-			if err != nil {
-				t.Fatal(err)
+			for _, target := range []queue.Target{{Kind: "l"}, {Queue: "p"}, {Group: "a", InQueue: "q"}} {
+				if _, err := q.Pause(t.Context(), nil, target, paused); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		pause(true)

@@ -1,47 +1,70 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 
+	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// PauseKinds implements [driver.Pauser].
-func (q *Queue) PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error {
-	return q.changePauses(ctx, db, kinds, true)
-}
-
-// ResumeKinds implements [driver.Pauser].
-func (q *Queue) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error {
-	return q.changePauses(ctx, db, kinds, false)
-}
-
-func (q *Queue) changePauses(ctx context.Context, db queue.DB, kinds []string, paused bool) error {
-	if err := driver.CheckKinds(kinds); err != nil {
-		return failed("pause", err)
+// Pause implements [driver.Pauser].
+func (q *Queue) Pause(ctx context.Context, db queue.DB, target queue.Target, paused bool) (changed bool, err error) {
+	if err := driver.CheckTarget(target); err != nil {
+		return false, failed("pause", err)
+	}
+	if target.Schedule != "" {
+		names, pause := schedules.Pause(paused, target.Schedule)
+		n, err := q.change(ctx, "pause", db, names, pause)
+		return n > 0, err
 	}
 	tx, err := txOf(db)
 	if err != nil {
-		return failed("pause", err)
+		return false, failed("pause", err)
 	}
-	return q.do(ctx, "pause", tx, func() *memTx {
-		change := make(map[string]bool)
-		if tx != nil && tx.kinds != nil {
-			change = tx.kinds
-		}
-		for _, kind := range kinds {
-			change[kind] = paused
-		}
-		if tx != nil {
-			tx.kinds = change
+	err = q.do(ctx, "pause", tx, func() *memTx {
+		if target.Kind != "" {
+			changed = q.pauseKind(tx, target.Kind, paused)
 		} else {
-			q.setPaused(change)
+			changed = q.pauseRule(tx, queue.Rule{Queue: cmp.Or(target.Queue, target.InQueue), Group: target.Group, Paused: paused})
 		}
 		return nil
 	})
+	return changed, err
+}
+
+// pauseKind pauses or resumes a kind, at once or when tx commits. The caller holds q.mu.
+func (q *Queue) pauseKind(tx *memTx, kind string, paused bool) (changed bool) {
+	was := q.paused[kind]
+	if tx == nil {
+		q.setPaused(map[string]bool{kind: paused})
+		return was != paused
+	}
+	if drafted, ok := tx.kinds[kind]; ok {
+		was = drafted
+	}
+	if tx.kinds == nil {
+		tx.kinds = make(map[string]bool)
+	}
+	tx.kinds[kind] = paused
+	return was != paused
+}
+
+// pauseRule sets the Paused of a rule, at once or when tx commits. The caller holds q.mu.
+func (q *Queue) pauseRule(tx *memTx, rule queue.Rule) (changed bool) {
+	was := q.rules[ruleKey{rule.Queue, rule.Group}].Paused
+	if tx != nil {
+		for _, c := range tx.rules {
+			if c.Queue == rule.Queue && c.Group == rule.Group {
+				was = c.Paused || was && !c.isPause
+			}
+		}
+	}
+	q.setRules(tx, ruleChange{rule, true})
+	return was != rule.Paused
 }
 
 // setPaused pauses and resumes kinds, and tells who listens. The caller holds q.mu.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // ruleKey is what a rule is for. group is "" for the rule of the queue.
@@ -37,38 +36,23 @@ func (q *Queue) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) 
 			changes = append(changes, ruleChange{Rule: r})
 		}
 	}
-	return q.changeRules(ctx, "set rules", db, changes...)
-}
-
-// PauseQueue implements [driver.Ruler].
-func (q *Queue) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := driver.CheckQueue(name); err != nil {
-		return failed("pause", err)
-	}
-	return q.changeRules(ctx, "pause", db, ruleChange{queue.Rule{Queue: name, Paused: paused}, true})
-}
-
-// PauseGroup implements [driver.Ruler].
-func (q *Queue) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := driver.CheckGroup(name, group); err != nil {
-		return failed("pause", err)
-	}
-	return q.changeRules(ctx, "pause", db, ruleChange{queue.Rule{Queue: name, Group: group, Paused: paused}, true})
-}
-
-func (q *Queue) changeRules(ctx context.Context, operation string, db queue.DB, changes ...ruleChange) error {
 	tx, err := txOf(db)
 	if err != nil {
-		return failed(operation, err)
+		return failed("set rules", err)
 	}
-	return q.do(ctx, operation, tx, func() *memTx {
-		if tx != nil {
-			tx.rules = append(tx.rules, changes...)
-		} else {
-			q.applyRules(changes)
-		}
+	return q.do(ctx, "set rules", tx, func() *memTx {
+		q.setRules(tx, changes...)
 		return nil
 	})
+}
+
+// setRules makes the changes valid, at once or when tx commits. The caller holds q.mu.
+func (q *Queue) setRules(tx *memTx, changes ...ruleChange) {
+	if tx != nil {
+		tx.rules = append(tx.rules, changes...)
+	} else {
+		q.applyRules(changes)
+	}
 }
 
 // applyRules makes the changes valid. The caller holds q.mu.

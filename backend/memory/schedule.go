@@ -117,15 +117,6 @@ func (q *Queue) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Decla
 	return q.change(ctx, "declare schedules", db, names, declare)
 }
 
-// PauseSchedules implements [driver.Scheduler].
-func (q *Queue) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
-	if err := driver.CheckScheduleNames(names...); err != nil {
-		return 0, err
-	}
-	names, pause := schedules.Pause(paused, names)
-	return q.change(ctx, "pause schedules", db, names, pause)
-}
-
 // DeleteSchedules implements [driver.Scheduler].
 func (q *Queue) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
 	if err := driver.CheckScheduleNames(names...); err != nil {

@@ -70,11 +70,13 @@ func wantRoles(t *testing.T, q *postgres.Backend) {
 	_, counting := q.Counts(ctx)
 	_, cancelling := q.Cancel(ctx, nil, queue.Selection{IDs: []int64{1}})
 	_, _, reading := q.Result(ctx, 1)
+	_, pausing := q.Pause(ctx, nil, queue.Target{Queue: "q"}, true)
+	_, resuming := q.Pause(ctx, nil, queue.Target{Kind: "k"}, false)
 	for role, errs := range map[string][]error{
 		"errand_enqueuer": {q.Enqueue(ctx, nil, jobs(1)...)},
 		"errand_worker":   {q.SetRules(ctx, nil, queue.Rule{Queue: "q", Running: 1}), reading},
 		"errand_observer": {counting},
-		"errand_operator": {cancelling, q.PauseQueue(ctx, nil, "q", true)},
+		"errand_operator": {cancelling, pausing, resuming},
 	} {
 		for _, err := range errs {
 			wantSetupError(t, "without rights", err, "which "+role+" of docs/roles.sql has")

@@ -240,7 +240,7 @@ func (b *Backend) listenAs(ctx context.Context, s *subscriber) error {
 func (b *Backend) handleCancel(l *listener, text string) {
 	at := strings.LastIndexByte(text, cancelMark)
 	if at < 0 {
-		b.noteKinds(l) // of sql/pause_kinds.sql
+		b.noteKinds(l) // of sql/pause_kind.sql
 		return
 	}
 	worker := text[:at]

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -10,24 +11,33 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// PauseKinds implements [driver.Pauser] with sql/pause_kinds.sql.
-func (b *Backend) PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error {
-	return b.changePauses(ctx, db, kinds, false)
-}
-
-// ResumeKinds implements [driver.Pauser] with sql/pause_kinds.sql.
-func (b *Backend) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error {
-	return b.changePauses(ctx, db, kinds, true)
-}
-
-func (b *Backend) changePauses(ctx context.Context, db queue.DB, kinds []string, resume bool) error {
-	if err := driver.CheckKinds(kinds); err != nil {
-		return fmt.Errorf("postgres: pause: %w", err)
+// Pause implements [driver.Pauser] with sql/pause_kind.sql, sql/pause_rule.sql, or
+// sql/schedule_read.sql and sql/schedule_pause.sql.
+func (b *Backend) Pause(ctx context.Context, db queue.DB, target queue.Target, paused bool) (changed bool, err error) {
+	if err := driver.CheckTarget(target); err != nil {
+		return false, fmt.Errorf("postgres: pause: %w", err)
 	}
-	return b.run(ctx, "pause", db, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql["pause_kinds"], textArray(kinds), resume, !b.options.Silent)
-		return err
+	switch {
+	case target.Schedule != "":
+		return b.pauseSchedule(ctx, db, target.Schedule, paused)
+	case target.Kind != "":
+		return b.runPause(ctx, db, b.sql["pause_kind"], target.Kind, paused, !b.options.Silent)
+	}
+	name := cmp.Or(target.Queue, target.InQueue)
+	changed, err = b.runPause(ctx, db, b.sql["pause_rule"], name, target.Group, paused, !b.options.Silent)
+	b.rules.endHolds()
+	return changed, err
+}
+
+// runPause runs a statement that returns whether it has changed something.
+func (b *Backend) runPause(ctx context.Context, db queue.DB, query string, args ...any) (changed bool, err error) {
+	err = b.run(ctx, "pause", db, func(db queue.DB) error {
+		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
+			var notified sql.NullString
+			return rows.Scan(&changed, &notified)
+		}, query, args...)
 	})
+	return changed, err
 }
 
 // PausedKinds implements [driver.Pauser] with sql/paused_kinds.sql.

@@ -50,30 +50,27 @@ func (r *roles) testOperator(t *testing.T, db, worker, enqueuer *sql.DB) {
 	want("Edit of a payload", n, err, 1)
 	n, err = q.Delete(t.Context(), tx, queue.Selection{IDs: []int64{all[3].ID, all[4].ID, running[0].ID}})
 	want("Delete", n, err, 2)
-	for what, err := range map[string]error{
-		"PauseKinds":  q.PauseKinds(t.Context(), tx, "operated"),
-		"ResumeKinds": q.ResumeKinds(t.Context(), tx, "operated"),
-		"PauseQueue":  q.PauseQueue(t.Context(), tx, "operated", true),
-		"PauseGroup":  q.PauseGroup(t.Context(), tx, "operated", "g", true),
-		"Audit":       q.Audit(t.Context(), tx, queue.AuditEntry{Actor: "ada", Action: "tidy", Reason: "incident 7", JobID: all[0].ID}),
-	} {
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
+	pause := func(db queue.DB, target queue.Target, paused bool) {
+		t.Helper()
+		if changed, err := q.Pause(t.Context(), db, target, paused); !changed || err != nil {
+			t.Errorf("Pause(%s, %v): got %v, error %v", target, paused, changed, err)
 		}
+	}
+	group := queue.Target{Group: "g", InQueue: "operated"}
+	pause(tx, queue.Target{Kind: "operated"}, true)
+	pause(tx, queue.Target{Kind: "operated"}, false)
+	pause(tx, queue.Target{Queue: "operated"}, true)
+	pause(tx, group, true)
+	if err := q.Audit(t.Context(), tx, queue.AuditEntry{Actor: "ada", Action: "tidy", Reason: "incident 7", JobID: all[0].ID}); err != nil {
+		t.Errorf("Audit: %v", err)
 	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	n, err = q.Delete(t.Context(), nil, queue.Selection{Queue: "operated", Status: queue.StatusCompleted})
 	want("Delete of completed jobs", n, err, 0)
-	for what, err := range map[string]error{
-		"PauseQueue to resume": q.PauseQueue(t.Context(), nil, "operated", false),
-		"PauseGroup to resume": q.PauseGroup(t.Context(), nil, "operated", "g", false),
-	} {
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
+	pause(nil, queue.Target{Queue: "operated"}, false)
+	pause(nil, group, false)
 	r.testOperatorSchedules(t, q, e)
 	r.testOperatorDenied(t, q, running[0])
 	_, asked, err := w.Extend(t.Context(), time.Minute, running...)
@@ -92,8 +89,8 @@ func (r *roles) testOperatorSchedules(t *testing.T, q, enqueuer *postgres.Backen
 	}
 	pause := func(paused bool) {
 		t.Helper()
-		if n, err := q.PauseSchedules(t.Context(), nil, paused, "operated", "nobody"); n != 1 || err != nil {
-			t.Errorf("PauseSchedules(%v): got %d, error %v; want 1", paused, n, err)
+		if changed, err := q.Pause(t.Context(), nil, queue.Target{Schedule: "operated"}, paused); !changed || err != nil {
+			t.Errorf("Pause of a schedule, %v: got %v, error %v", paused, changed, err)
 		}
 	}
 	want := func(who string, b *postgres.Backend, paused bool, payload string) {

@@ -328,8 +328,8 @@ func (r *roles) testSchedules(t *testing.T, worker, enqueuer, observer *sql.DB) 
 	if err != nil || len(seen) != 1 || seen[0].Name != "a" || !seen[0].Declared || seen[0].Next.IsZero() || seen[0].Job.Kind != "test" || seen[0].Job.Payload != nil {
 		t.Errorf("an observer's Schedules: got %+v, error %v; want a, without its payload", seen, err)
 	}
-	_, err = o.PauseSchedules(t.Context(), nil, true, "a")
-	denied(t, "PauseSchedules", err)
+	_, err = o.Pause(t.Context(), nil, queue.Target{Schedule: "a"}, true)
+	denied(t, "Pause of a schedule", err)
 	if n, err := q.DeleteSchedules(t.Context(), nil, "a"); n != 1 || err != nil {
 		t.Errorf("DeleteSchedules: got %d, error %v", n, err)
 	}
@@ -595,7 +595,7 @@ func (r *roles) testDenied(t *testing.T, users map[string]*sql.DB) {
 		{[]string{"operator"}, `SELECT nextval('fences')`},
 		{[]string{"operator"}, `SELECT output FROM results`},
 		{[]string{"operator"}, `UPDATE results SET output = '1'`},
-		{[]string{"operator"}, `SELECT paused FROM rules`},
+		{[]string{"operator"}, `SELECT running FROM rules`},
 		{[]string{"operator"}, `INSERT INTO rules (queue, job_group, paused, running, per_group, share) VALUES ('q', '', false, 1, 0, 0)`},
 		{[]string{"operator"}, `UPDATE rules SET running = 0`},
 		{[]string{"operator"}, `DELETE FROM rules`},

@@ -11,7 +11,6 @@ import (
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // rules is what a Backend remembers of the rules, and of the claims of limited queues. Its zero
@@ -166,31 +165,6 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 			running.String(), perGroup.String(), share.String(), holdDead.String(),
 			rate.jobs.String(), rate.per.String(), rate.burst.String(),
 			groupRate.jobs.String(), groupRate.per.String(), groupRate.burst.String(), !b.options.Silent)
-		return err
-	})
-	b.rules.endHolds()
-	return err
-}
-
-// PauseQueue implements [driver.Ruler] with sql/pause_rule.sql.
-func (b *Backend) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := driver.CheckQueue(name); err != nil {
-		return fmt.Errorf("postgres: pause: %w", err)
-	}
-	return b.pauseRule(ctx, db, name, "", paused)
-}
-
-// PauseGroup implements [driver.Ruler] with sql/pause_rule.sql.
-func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := driver.CheckGroup(name, group); err != nil {
-		return fmt.Errorf("postgres: pause: %w", err)
-	}
-	return b.pauseRule(ctx, db, name, group, paused)
-}
-
-func (b *Backend) pauseRule(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	err := b.run(ctx, "pause", db, func(db queue.DB) error {
-		_, err := db.ExecContext(ctx, b.sql["pause_rule"], name, group, paused, !b.options.Silent)
 		return err
 	})
 	b.rules.endHolds()

@@ -45,7 +45,7 @@ func TestRulesExchangedInClaim(t *testing.T) {
 			db, q := fresh(t, postgres.Options{})
 			isPause := c.old == nil
 			if isPause {
-				if err := q.PauseGroup(t.Context(), nil, "default", "g", true); err != nil {
+				if _, err := q.Pause(t.Context(), nil, queue.Target{Group: "g", InQueue: "default"}, true); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -78,10 +78,10 @@ func TestRulesExchangedInClaim(t *testing.T) {
 			}
 			defer tx.Rollback()
 			if isPause {
-				if err := q.PauseQueue(t.Context(), tx, "default", true); err != nil {
+				if _, err := q.Pause(t.Context(), tx, queue.Target{Queue: "default"}, true); err != nil {
 					t.Fatal(err)
 				}
-				if err := q.PauseGroup(t.Context(), tx, "default", "g", false); err != nil {
+				if _, err := q.Pause(t.Context(), tx, queue.Target{Group: "g", InQueue: "default"}, false); err != nil {
 					t.Fatal(err)
 				}
 			} else if err := q.SetRules(t.Context(), tx, c.new...); err != nil {

@@ -48,15 +48,12 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 	return b.changeSchedules(ctx, b.anyChange("declare schedules"), db, names, declare)
 }
 
-// PauseSchedules implements [driver.Scheduler] with sql/schedule_read.sql and
-// sql/schedule_pause.sql. It needs no right to what schedules enqueue.
-func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
-	if err := driver.CheckScheduleNames(names...); err != nil {
-		return 0, fmt.Errorf("postgres: pause schedules: %w", err)
-	}
-	names, pause := schedules.Pause(paused, names)
-	change := scheduleChange{"pause schedules", withoutJob.Replace(b.sql["schedule_read"]), b.sql["schedule_pause"]}
-	return b.changeSchedules(ctx, change, db, names, pause)
+// pauseSchedule needs no right to what schedules enqueue.
+func (b *Backend) pauseSchedule(ctx context.Context, db queue.DB, name string, paused bool) (changed bool, err error) {
+	names, pause := schedules.Pause(paused, name)
+	change := scheduleChange{"pause", withoutJob.Replace(b.sql["schedule_read"]), b.sql["schedule_pause"]}
+	n, err := b.changeSchedules(ctx, change, db, names, pause)
+	return n > 0, err
 }
 
 // DeleteSchedules implements [driver.Scheduler].

@@ -184,9 +184,10 @@ func TestDurable(t *testing.T) {
 func TestDurableRules(t *testing.T) {
 	_, client := startWith(t, nil)
 	b := open(t, client, redis.Options{Durable: 1, DurableTimeout: 10 * time.Millisecond})
+	_, pausing := b.Pause(t.Context(), nil, queue.Target{Queue: "q"}, true)
 	for what, err := range map[string]error{
 		"SetRules":     b.SetRules(t.Context(), nil, queue.Rule{Queue: "q", Running: 1}),
-		"PauseQueue":   b.PauseQueue(t.Context(), nil, "q", true),
+		"Pause":        pausing,
 		"SetSchedules": b.SetSchedules(t.Context(), nil, hourly(1)...),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "too few replicas have it in time: 0 of 1") {

@@ -252,7 +252,7 @@ func TestReadOnly(t *testing.T) {
 		"Cancel":       func() error { _, err := reader.Cancel(ctx, nil, queue.Selection{Queue: "q"}); return err },
 		"Prune":        func() error { _, _, err := reader.Prune(ctx); return err },
 		"SetRules":     func() error { return reader.SetRules(ctx, nil, queue.Rule{Queue: "q", Running: 1}) },
-		"PauseKinds":   func() error { return reader.PauseKinds(ctx, nil, "k") },
+		"Pause":        func() error { _, err := reader.Pause(ctx, nil, queue.Target{Kind: "k"}, true); return err },
 		"SetSchedules": func() error { return reader.SetSchedules(ctx, nil, hourly(1)...) },
 		"ReportWorkers": func() error {
 			return reader.ReportWorkers(ctx, driver.WorkerReport{WorkerInfo: driver.WorkerInfo{Name: "w", Queues: []string{"q"}, Concurrency: 1}})

@@ -1,48 +1,57 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/redis/rueidis"
 
+	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// PauseKinds implements [driver.Pauser]. db must be nil.
-func (b *Backend) PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error {
-	return b.setPaused(ctx, db, kinds, func(key string) rueidis.Completed {
-		return b.client.B().Sadd().Key(key).Member(kinds...).Build()
-	})
-}
-
-// ResumeKinds implements [driver.Pauser]. db must be nil.
-func (b *Backend) ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error {
-	return b.setPaused(ctx, db, kinds, func(key string) rueidis.Completed {
-		return b.client.B().Srem().Key(key).Member(kinds...).Build()
-	})
-}
-
-// setPaused changes the set of paused kinds, and tells those who listen.
-func (b *Backend) setPaused(ctx context.Context, db queue.DB, kinds []string, change func(key string) rueidis.Completed) error {
-	if err := driver.CheckKinds(kinds); err != nil {
-		return failed("pause", err)
+// Pause implements [driver.Pauser]. db must be nil.
+func (b *Backend) Pause(ctx context.Context, db queue.DB, target queue.Target, paused bool) (changed bool, err error) {
+	if err := driver.CheckTarget(target); err != nil {
+		return false, failed("pause", err)
 	}
 	if err := refuse(db); err != nil {
-		return failed("pause", err)
+		return false, failed("pause", err)
 	}
-	if len(kinds) == 0 {
-		return nil
+	switch {
+	case target.Schedule != "":
+		names, pause := schedules.Pause(paused, target.Schedule)
+		n, err := b.changeSchedules(ctx, "pause", db, names, pause)
+		return n > 0, err
+	case target.Kind != "":
+		return b.pauseKind(ctx, target.Kind, paused)
 	}
+	action := "resume"
+	if paused {
+		action = "pause"
+	}
+	n, err := b.changeRules(ctx, "pause", ruleChange{cmp.Or(target.Queue, target.InQueue), target.Group, action, ""})
+	return n > 0, err
+}
+
+// pauseKind changes the set of paused kinds, and tells the workers that listen.
+func (b *Backend) pauseKind(ctx context.Context, kind string, paused bool) (changed bool, err error) {
 	if b.opts.ReadOnly {
-		return failed("pause", errReadOnly)
+		return false, failed("pause", errReadOnly)
 	}
-	if err := b.ask(ctx, b.client, func() rueidis.Completed { return change(b.pausedKey()) }).Error(); err != nil {
-		return failed("pause", err)
+	n, err := b.ask(ctx, b.client, func() rueidis.Completed {
+		if paused {
+			return b.client.B().Sadd().Key(b.pausedKey()).Member(kind).Build()
+		}
+		return b.client.B().Srem().Key(b.pausedKey()).Member(kind).Build()
+	}).AsInt64()
+	if err != nil {
+		return false, failed("pause", err)
 	}
 	b.client.Do(ctx, b.client.B().Publish().Channel(b.pauses()).Message("").Build()) // else they read it within seconds
-	return nil
+	return n > 0, nil
 }
 
 func (b *Backend) pausedKey() string { return "{" + b.opts.Namespace + "}:paused" }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // ruleChange is the arguments of lua/ruler.lua for a rule.
@@ -44,30 +43,11 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 		}
 		changes = append(changes, ruleChange{r.Queue, r.Group, "set", text})
 	}
-	return b.changeRules(ctx, "set rules", db, changes...)
-}
-
-// PauseQueue implements [driver.Ruler]. db must be nil.
-func (b *Backend) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := driver.CheckQueue(name); err != nil {
-		return failed("pause", err)
+	if err := refuse(db); err != nil {
+		return failed("set rules", err)
 	}
-	return b.changeRules(ctx, "pause", db, ruleChange{name, "", pauseAction(paused), ""})
-}
-
-// PauseGroup implements [driver.Ruler]. db must be nil.
-func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := driver.CheckGroup(name, group); err != nil {
-		return failed("pause", err)
-	}
-	return b.changeRules(ctx, "pause", db, ruleChange{name, group, pauseAction(paused), ""})
-}
-
-func pauseAction(paused bool) string {
-	if paused {
-		return "pause"
-	}
-	return "resume"
+	_, err := b.changeRules(ctx, "set rules", changes...)
+	return err
 }
 
 // checkRule returns an [*queue.InvalidError] for a rule that cannot be kept.
@@ -89,13 +69,11 @@ func (b *Backend) checkRule(r queue.Rule) error {
 	return nil
 }
 
-// changeRules changes rules in all partitions of their queues.
-func (b *Backend) changeRules(ctx context.Context, operation string, db queue.DB, changes ...ruleChange) error {
-	if err := refuse(db); err != nil {
-		return failed(operation, err)
-	}
+// changeRules changes rules in all partitions of their queues. It returns how many pauses have
+// changed, counted once for each partition.
+func (b *Backend) changeRules(ctx context.Context, operation string, changes ...ruleChange) (pauses int64, err error) {
 	if err := ctx.Err(); err != nil {
-		return failed(operation, err)
+		return 0, failed(operation, err)
 	}
 	args := make(map[int][]string)
 	for _, c := range changes {
@@ -109,10 +87,14 @@ func (b *Backend) changeRules(ctx context.Context, operation string, db queue.DB
 	for p, a := range args {
 		partitions, all = append(partitions, p), append(all, a)
 	}
-	if _, err := messages(b.callAll(ctx, "rule", partitions, all)); err != nil {
-		return failed(operation, err)
+	for _, r := range b.callAll(ctx, "rule", partitions, all) {
+		n, err := r.AsInt64()
+		if err != nil {
+			return pauses, failed(operation, err)
+		}
+		pauses += n
 	}
-	return nil
+	return pauses, nil
 }
 
 // storedRule is a rule as lua/rules.lua reads it.

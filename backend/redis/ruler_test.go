@@ -43,18 +43,19 @@ func TestSpreadRules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pause := func(err error) {
+	pause := func(target queue.Target, paused bool) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+		if changed, err := b.Pause(t.Context(), nil, target, paused); !changed || err != nil {
+			t.Fatalf("Pause(%s, %v): got %v, error %v", target, paused, changed, err)
 		}
 	}
-	pause(b.PauseQueue(t.Context(), nil, "q", true))
+	group := queue.Target{Group: "a", InQueue: "q"}
+	pause(queue.Target{Queue: "q"}, true)
 	wantClaim(t, b, 0)
-	pause(b.PauseQueue(t.Context(), nil, "q", false))
-	pause(b.PauseGroup(t.Context(), nil, "q", "a", true))
+	pause(queue.Target{Queue: "q"}, false)
+	pause(group, true)
 	wantClaim(t, b, 6)
-	pause(b.PauseGroup(t.Context(), nil, "q", "a", false))
+	pause(group, false)
 	wantClaim(t, b, 3)
 }
 

@@ -49,15 +49,6 @@ func (b *Backend) checkSchedules(err error, list []queue.Schedule) error {
 	return nil
 }
 
-// PauseSchedules implements [driver.Scheduler]. db must be nil.
-func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
-	if err := driver.CheckScheduleNames(names...); err != nil {
-		return 0, failed("pause schedules", err)
-	}
-	names, pause := schedules.Pause(paused, names)
-	return b.changeSchedules(ctx, "pause schedules", db, names, pause)
-}
-
 // DeleteSchedules implements [driver.Scheduler]. db must be nil.
 func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
 	if err := driver.CheckScheduleNames(names...); err != nil {

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -275,8 +276,10 @@ func TestBrokenSchedules(t *testing.T) {
 	if records, err := b.Schedules(t.Context()); err != nil || len(records) != 12 {
 		t.Errorf("Schedules: got %d, error %v; want 12", len(records), err)
 	}
-	if n, err := b.PauseSchedules(t.Context(), nil, true, "s1", "s2", "s3", "s4", "s5", "s6", "s7"); n != 7 || err != nil {
-		t.Errorf("PauseSchedules of broken ones: got %d, error %v", n, err)
+	for i := 1; i <= 7; i++ {
+		if changed, err := b.Pause(t.Context(), nil, queue.Target{Schedule: "s" + strconv.Itoa(i)}, true); !changed || err != nil {
+			t.Errorf("Pause of the broken schedule %d: got %v, error %v", i, changed, err)
+		}
 	}
 }
 

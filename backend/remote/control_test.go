@@ -123,7 +123,8 @@ type queueWithoutReclaim struct{ queue.Queue }
 func TestRules(t *testing.T) {
 	m := memory.New(memory.Options{})
 	want := queue.Rule{Queue: "q", Running: 3, GroupRate: queue.Rate{Jobs: 5, Per: time.Minute}}
-	if err := errors.Join(m.SetRules(t.Context(), nil, want), m.PauseKinds(t.Context(), nil, "k")); err != nil {
+	_, paused := m.Pause(t.Context(), nil, queue.Target{Kind: "k"}, true)
+	if err := errors.Join(m.SetRules(t.Context(), nil, want), paused); err != nil {
 		t.Fatal(err)
 	}
 	url, _ := serve(t, m, often)

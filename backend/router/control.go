@@ -195,27 +195,3 @@ func (q *Queue) RateWaits(ctx context.Context, name string, groups ...string) ([
 	}
 	return teller.RateWaits(ctx, name, groups...)
 }
-
-// PauseQueue implements [driver.Ruler].
-func (q *Queue) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := driver.CheckQueue(name); err != nil {
-		return err
-	}
-	ruler, err := q.rulerOf(db, name)
-	if err != nil {
-		return err
-	}
-	return ruler.PauseQueue(ctx, db, name, paused)
-}
-
-// PauseGroup implements [driver.Ruler].
-func (q *Queue) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := driver.CheckGroup(name, group); err != nil {
-		return err
-	}
-	ruler, err := q.rulerOf(db, name)
-	if err != nil {
-		return err
-	}
-	return ruler.PauseGroup(ctx, db, name, group, paused)
-}

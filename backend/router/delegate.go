@@ -18,7 +18,7 @@ var offers = []offer{
 	ofAll[driver.Waiter](), ofAll[driver.Checker](), ofAll[driver.Inspector](), ofAll[driver.Editor](), ofAll[driver.Canceller](),
 	ofAll[driver.Reclaimer](), ofAll[driver.DeathTeller](), ofAll[driver.ResultKeeper](), ofAll[driver.Ruler](), ofAll[driver.Pooled](),
 	ofHome(func(a driver.Auditor, _ *Queue) any { return a }),
-	ofHome(func(p driver.Pauser, _ *Queue) any { return p }),
+	ofHome(func(p driver.Pauser, q *Queue) any { return pauser{p, q} }),
 	ofHome(func(b driver.TxBeginner, _ *Queue) any { return b }),
 	ofHome(func(s driver.Statistician, _ *Queue) any { return s }),
 	ofHome(func(f driver.Fleet, q *Queue) any { return fleet{f, q} }),

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/errandhq/errand/queue"
@@ -38,6 +39,34 @@ func (s schedules) check(all []queue.Schedule) error {
 		}
 	}
 	return nil
+}
+
+// pauser pauses kinds and schedules in the home, and queues and groups where they live.
+type pauser struct {
+	driver.Pauser
+	router *Queue
+}
+
+// Pause implements [driver.Pauser].
+func (p pauser) Pause(ctx context.Context, db queue.DB, target queue.Target, paused bool) (changed bool, err error) {
+	if err := driver.CheckTarget(target); err != nil {
+		return false, err
+	}
+	t := p.router.home
+	if name := cmp.Or(target.Queue, target.InQueue); name != "" {
+		t = p.router.route(name)
+	}
+	if t == p.router.home {
+		return p.Pauser.Pause(ctx, db, target, paused)
+	}
+	if db != nil {
+		return false, invalid("DB", "%s is on another backend than this transaction: pass nil", target)
+	}
+	other, err := capability[driver.Pauser](t)
+	if err != nil {
+		return false, err
+	}
+	return other.Pause(ctx, nil, target, paused)
 }
 
 // txClaimer claims from queues of the home.

@@ -37,8 +37,8 @@ type Options struct {
 //
 // Find its capabilities with [driver.As]. Those that it has methods for are there if one of its
 // backends has them, and ask those that do: an ID names its backend, and a choice of jobs without
-// IDs concerns all. Others are those of the home: [driver.Pauser], [driver.Auditor],
-// [driver.Scheduler], [driver.TxClaimer], [driver.TxBeginner],
+// IDs concerns all. Others are those of the home: [driver.Pauser], which pauses queues and groups
+// where they live, [driver.Auditor], [driver.Scheduler], [driver.TxClaimer], [driver.TxBeginner],
 // [driver.Fleet] and [driver.Statistician], and [driver.Tabled] and [driver.Served] if there is one
 // backend. A transaction can change what is in the home, and nothing else: the error is otherwise a
 // [*queue.InvalidError].

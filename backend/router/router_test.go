@@ -136,9 +136,11 @@ func TestInTx(t *testing.T) {
 	_, claimed := claimer.ClaimTx(ctx, tx, queue.ClaimRequest{Queues: []string{"clicks"}})
 	scheduler, _ := driver.As[driver.Scheduler](q.Queue)
 	scheduled := scheduler.SetSchedules(ctx, tx, queue.Schedule{Name: "s", Spec: "@every 1h", Job: job("clicks", 1)})
+	pauser, _ := driver.As[driver.Pauser](q.Queue)
+	_, paused := pauser.Pause(ctx, tx, queue.Target{Queue: "clicks"}, true)
 	for what, err := range map[string]error{
 		"Settle": settled, "Cancel": cancelled, "Edit": moved, "ClaimTx": claimed, "SetSchedules": scheduled,
-		"PauseQueue": q.PauseQueue(ctx, tx, "clicks", true),
+		"Pause": paused,
 	} {
 		if _, ok := errors.AsType[*queue.InvalidError](err); !ok {
 			t.Errorf("%s of another backend in a transaction: got %v, want an InvalidError", what, err)

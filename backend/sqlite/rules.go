@@ -10,7 +10,6 @@ import (
 	"github.com/errandhq/errand/backend/internal/limits"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // rules is what a Backend remembers of the rules, and of the claims of limited queues. Its zero
@@ -85,29 +84,6 @@ func (b *Backend) SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule
 	return b.changeRules(ctx, "set rules", db, rules, func(ctx context.Context, db queue.DB, r queue.Rule) error {
 		_, err := exec(ctx, db, b.sql["set_rule"], r.Queue, r.Group, r.Paused, r.Running, r.PerGroup, r.Share, r.OnDead == queue.HoldDead,
 			r.Rate.Jobs, int64(r.Rate.Per), r.Rate.Burst, r.GroupRate.Jobs, int64(r.GroupRate.Per), r.GroupRate.Burst)
-		return err
-	})
-}
-
-// PauseQueue implements [driver.Ruler] with sql/pause_rule.sql and sql/remove_rule.sql.
-func (b *Backend) PauseQueue(ctx context.Context, db queue.DB, name string, paused bool) error {
-	if err := driver.CheckQueue(name); err != nil {
-		return fmt.Errorf("sqlite: pause: %w", err)
-	}
-	return b.pauseRule(ctx, db, queue.Rule{Queue: name, Paused: paused})
-}
-
-// PauseGroup implements [driver.Ruler] with sql/pause_rule.sql and sql/remove_rule.sql.
-func (b *Backend) PauseGroup(ctx context.Context, db queue.DB, name, group string, paused bool) error {
-	if err := driver.CheckGroup(name, group); err != nil {
-		return fmt.Errorf("sqlite: pause: %w", err)
-	}
-	return b.pauseRule(ctx, db, queue.Rule{Queue: name, Group: group, Paused: paused})
-}
-
-func (b *Backend) pauseRule(ctx context.Context, db queue.DB, rule queue.Rule) error {
-	return b.changeRules(ctx, "pause", db, []queue.Rule{rule}, func(ctx context.Context, db queue.DB, r queue.Rule) error {
-		_, err := exec(ctx, db, b.sql["pause_rule"], r.Queue, r.Group, r.Paused)
 		return err
 	})
 }

@@ -34,15 +34,6 @@ func (b *Backend) DeclareSchedules(ctx context.Context, db queue.DB, d queue.Dec
 	return b.changeSchedules(ctx, "declare schedules", db, names, declare)
 }
 
-// PauseSchedules implements [driver.Scheduler].
-func (b *Backend) PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error) {
-	if err := driver.CheckScheduleNames(names...); err != nil {
-		return 0, fmt.Errorf("sqlite: pause schedules: %w", err)
-	}
-	names, pause := schedules.Pause(paused, names)
-	return b.changeSchedules(ctx, "pause schedules", db, names, pause)
-}
-
 // DeleteSchedules implements [driver.Scheduler].
 func (b *Backend) DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error) {
 	if err := driver.CheckScheduleNames(names...); err != nil {

@@ -71,6 +71,7 @@ type Entry struct {
 type backend interface {
 	queue.Queue
 	driver.Ruler
+	driver.Pauser
 	driver.Canceller
 	driver.Scheduler
 	driver.Inspector
@@ -236,7 +237,7 @@ func (s *service) send(ctx context.Context, lasting time.Duration) error {
 // pauseWebhooks stops claims of webhooks. It returns when the last claim has ended that began
 // before: each claim keeps the rules of its beginning.
 func (s *service) pauseWebhooks(ctx context.Context) (paused time.Time, err error) {
-	if err := s.backend.PauseQueue(ctx, nil, limits.Queue, true); err != nil {
+	if _, err := s.backend.Pause(ctx, nil, queue.Target{Queue: limits.Queue}, true); err != nil {
 		return paused, err
 	}
 	s.backend.claims.Lock()
@@ -246,7 +247,8 @@ func (s *service) pauseWebhooks(ctx context.Context) (paused time.Time, err erro
 
 // resumeWebhooks lets claims of webhooks go on.
 func (s *service) resumeWebhooks(ctx context.Context) error {
-	return s.backend.PauseQueue(ctx, nil, limits.Queue, false)
+	_, err := s.backend.Pause(ctx, nil, queue.Target{Queue: limits.Queue}, false)
+	return err
 }
 
 // cancelFlood cancels what is left of the flood. It returns how many jobs that were.
@@ -255,7 +257,7 @@ func (s *service) cancelFlood(ctx context.Context) (int, error) {
 }
 
 func (s *service) stopSchedule(ctx context.Context) error {
-	_, err := s.backend.PauseSchedules(ctx, nil, true, "pulse")
+	_, err := s.backend.Pause(ctx, nil, queue.Target{Schedule: "pulse"}, true)
 	return err
 }
 

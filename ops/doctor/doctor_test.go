@@ -3,7 +3,6 @@ package doctor_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -258,9 +257,10 @@ func TestFaults(t *testing.T) {
 			opstest.Enqueue(t, q, queue.Job{Queue: "slow"})
 			time.Sleep(time.Millisecond)
 			opstest.Enqueue(t, q, queue.Job{Queue: "mail"})
-			kinds := q.PauseKinds(t.Context(), nil, "mail.send")
-			if err := errors.Join(q.PauseQueue(t.Context(), nil, "mail", true), q.PauseGroup(t.Context(), nil, "slow", "acme", true), kinds); err != nil {
-				t.Fatal(err)
+			for _, target := range []queue.Target{{Queue: "mail"}, {Group: "acme", InQueue: "slow"}, {Kind: "mail.send"}} {
+				if _, err := q.Pause(t.Context(), nil, target, true); err != nil {
+					t.Fatal(err)
+				}
 			}
 			time.Sleep(short.Warn)
 		}, `late, too: mail; paused: the queue mail, the group "acme" of the queue slow, the kind mail.send`},

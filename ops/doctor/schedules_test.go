@@ -102,7 +102,7 @@ func TestSchedules(t *testing.T) {
 		{"paused", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 			opstest.SetSchedule(t, db, q, queue.Job{})
 			opstest.Claim(t, q, "", time.Minute)
-			if _, err := q.PauseSchedules(t.Context(), nil, true, "hourly"); err != nil {
+			if _, err := q.Pause(t.Context(), nil, queue.Target{Schedule: "hourly"}, true); err != nil {
 				t.Fatal(err)
 			}
 		}, ops.OK, nil},
@@ -111,7 +111,7 @@ func TestSchedules(t *testing.T) {
 			opstest.Claim(t, q, "", time.Minute)
 			opstest.Exec(t, db, threeHoursAgo)
 			opstest.Tick(t, db, 1)
-			if _, err := q.PauseSchedules(t.Context(), nil, true, "hourly"); err != nil {
+			if _, err := q.Pause(t.Context(), nil, queue.Target{Schedule: "hourly"}, true); err != nil {
 				t.Fatal(err)
 			}
 		}, ops.OK, nil},

@@ -36,14 +36,14 @@ var aheadCases = []struct {
 		return opstest.Enqueue(t, q, queue.Job{Queue: "q"})
 	}, "jobs-ahead", "not counted: 3 jobs of kinds that these workers do not handle"},
 	{"a paused kind", func(t *testing.T, q opstest.Backends) int64 {
-		if err := q.PauseKinds(t.Context(), nil, "slow"); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "slow"}, true); err != nil {
 			t.Fatal(err)
 		}
 		several(t, q, 3, queue.Job{Queue: "q", Kind: "slow"})
 		return opstest.Enqueue(t, q, queue.Job{Queue: "q"})
 	}, "just-due", ""},
 	{"a paused group", func(t *testing.T, q opstest.Backends) int64 {
-		if err := q.PauseGroup(t.Context(), nil, "q", "g", true); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Group: "g", InQueue: "q"}, true); err != nil {
 			t.Fatal(err)
 		}
 		several(t, q, 3, queue.Job{Queue: "q", Group: "g"})
@@ -69,7 +69,7 @@ var aheadCases = []struct {
 		return opstest.Enqueue(t, q, queue.Job{Queue: "q", ScheduledAt: opstest.Ago()})
 	}, "unexplained", ""},
 	{"a paused queue", func(t *testing.T, q opstest.Backends) int64 {
-		if err := q.PauseQueue(t.Context(), nil, "first", true); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Queue: "first"}, true); err != nil {
 			t.Fatal(err)
 		}
 		several(t, q, 3, queue.Job{Queue: "first", ScheduledAt: opstest.Ago()})
@@ -191,7 +191,7 @@ func TestRanking(t *testing.T) {
 			return opstest.Enqueue(t, q, queue.Job{Queue: "other", Delay: time.Hour})
 		}},
 		{"queue-paused delayed", func(t *testing.T, q opstest.Backends) int64 {
-			if err := q.PauseQueue(t.Context(), nil, "q", true); err != nil {
+			if _, err := q.Pause(t.Context(), nil, queue.Target{Queue: "q"}, true); err != nil {
 				t.Fatal(err)
 			}
 			return opstest.Enqueue(t, q, queue.Job{Queue: "q", Delay: time.Hour})
@@ -201,7 +201,7 @@ func TestRanking(t *testing.T) {
 			return opstest.Enqueue(t, q, queue.Job{Queue: "q", Group: "g", Ordered: true})
 		}},
 		{"behind-stuck", func(t *testing.T, q opstest.Backends) int64 {
-			if err := q.PauseKinds(t.Context(), nil, "slow"); err != nil {
+			if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "slow"}, true); err != nil {
 				t.Fatal(err)
 			}
 			opstest.Enqueue(t, q, queue.Job{Queue: "q", Kind: "slow", Group: "g", Ordered: true})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/errandhq/errand/ops/internal/words"
@@ -78,12 +79,14 @@ func nameCanceller(ctx context.Context, q *inquiry) ([]string, error) {
 	return []string{"the audit log does not say who: a program has cancelled it, or SQL"}, nil
 }
 
-// namePauser returns who has paused what. The selections are those that cmd/errand and package web
-// write: "queue=emails" and "queues/emails".
-func namePauser(ctx context.Context, q *inquiry, what, name, group string) ([]string, error) {
-	selections := []string{what + "=" + name, what + "s/" + url.PathEscape(name)}
-	if group != "" {
-		selections = []string{fmt.Sprintf("%s=%s group=%s", what, name, group)}
+// namePauser returns who has paused the target. The selections are those that cmd/errand and
+// package web write: "queue=emails" and "queues/emails".
+func namePauser(ctx context.Context, q *inquiry, target queue.Target) ([]string, error) {
+	text := target.String()
+	what, name, _ := strings.Cut(text, "=")
+	selections := []string{text}
+	if target.Group == "" { // the dashboard pauses no groups
+		selections = append(selections, what+"s/"+url.PathEscape(name))
 	}
 	find := func(action string) (queue.AuditEntry, bool, error) {
 		return findAudit(ctx, q, queue.AuditFilter{Action: what + action, Limit: 1000}, func(e queue.AuditEntry) bool {

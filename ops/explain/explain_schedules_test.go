@@ -34,7 +34,7 @@ var scheduleCases = []struct {
 }{
 	{"paused", func(t *testing.T, db *sql.DB, q *postgres.Backend) {
 		fired(t, db, q)
-		if _, err := q.PauseSchedules(t.Context(), nil, true, "hourly"); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Schedule: "hourly"}, true); err != nil {
 			t.Fatal(err)
 		}
 		audit(t, q, queue.AuditEntry{Action: "schedules.pause", Count: 1, Selection: "schedule=hourly", Reason: "month's end"})
@@ -102,7 +102,7 @@ func TestExplainSchedulesBySoonest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := q.PauseSchedules(t.Context(), nil, true, "a"); err != nil {
+	if _, err := q.Pause(t.Context(), nil, queue.Target{Schedule: "a"}, true); err != nil {
 		t.Fatal(err)
 	}
 	opstest.Exec(t, db, `UPDATE errand.schedules SET next_at = now() - interval '1 minute' WHERE name = 'late'`)

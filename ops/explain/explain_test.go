@@ -112,19 +112,19 @@ var cases = []struct {
 		return explain.Question{ID: id}
 	}},
 	{"queue-paused", ops.Warn, func(t *testing.T, q opstest.Backends) explain.Question {
-		if err := q.PauseQueue(t.Context(), nil, "q", true); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Queue: "q"}, true); err != nil {
 			t.Fatal(err)
 		}
 		return explain.Question{ID: opstest.Enqueue(t, q, queue.Job{Queue: "q"})}
 	}},
 	{"group-paused", ops.Warn, func(t *testing.T, q opstest.Backends) explain.Question {
-		if err := q.PauseGroup(t.Context(), nil, "q", "g", true); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Group: "g", InQueue: "q"}, true); err != nil {
 			t.Fatal(err)
 		}
 		return explain.Question{ID: opstest.Enqueue(t, q, queue.Job{Queue: "q", Group: "g"})}
 	}},
 	{"kind-paused", ops.Warn, func(t *testing.T, q opstest.Backends) explain.Question {
-		if err := q.PauseKinds(t.Context(), nil, "k"); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "k"}, true); err != nil {
 			t.Fatal(err)
 		}
 		return explain.Question{ID: opstest.Enqueue(t, q, queue.Job{Kind: "k"})}
@@ -280,7 +280,7 @@ func TestExplainSQLite(t *testing.T) {
 // TestRemedy: names with characters that mean something to a shell are quoted.
 func TestRemedy(t *testing.T) {
 	q := memory.New(memory.Options{})
-	if err := q.PauseGroup(t.Context(), nil, "q", "it's $(me)", true); err != nil {
+	if _, err := q.Pause(t.Context(), nil, queue.Target{Group: "it's $(me)", InQueue: "q"}, true); err != nil {
 		t.Fatal(err)
 	}
 	a := opstest.Explain(t, q, explain.Question{ID: opstest.Enqueue(t, q, queue.Job{Queue: "q", Group: "it's $(me)"})})

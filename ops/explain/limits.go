@@ -20,13 +20,13 @@ func whyPaused(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
 		switch {
 		case !r.Paused || r.Queue != j.Queue:
 		case r.Group == "":
-			by, err := namePauser(ctx, q, "queue", j.Queue, "")
+			by, err := namePauser(ctx, q, queue.Target{Queue: j.Queue})
 			if err != nil {
 				return nil, err
 			}
 			reasons = append(reasons, Reason{ID: "queue-paused", Level: ops.Warn, Verdict: "The queue " + j.Queue + " is paused.", Evidence: by, Remedy: q.Command("queues", "resume", j.Queue)})
 		case r.Group == j.Group:
-			by, err := namePauser(ctx, q, "queue", j.Queue, j.Group)
+			by, err := namePauser(ctx, q, queue.Target{Group: j.Group, InQueue: j.Queue})
 			if err != nil {
 				return nil, err
 			}
@@ -40,7 +40,7 @@ func whyPaused(ctx context.Context, q *inquiry) (reasons []Reason, err error) {
 	}
 	q.pauses = kinds
 	if slices.Contains(kinds, j.Kind) {
-		by, err := namePauser(ctx, q, "kind", j.Kind, "")
+		by, err := namePauser(ctx, q, queue.Target{Kind: j.Kind})
 		if err != nil {
 			return nil, err
 		}

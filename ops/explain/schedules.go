@@ -74,7 +74,7 @@ func whyTick(ctx context.Context, q *inquiry, s *queue.ScheduleRecord) (Reason, 
 	what := fmt.Sprintf("The schedule %s, which enqueues jobs of the kind %s in the queue %s,", s.Name, s.Job.Kind, cmp.Or(s.Job.Queue, queue.DefaultQueue))
 	switch late := q.at.Sub(s.Next); {
 	case s.Paused:
-		by, err := namePauser(ctx, q, "schedule", s.Name, "")
+		by, err := namePauser(ctx, q, queue.Target{Schedule: s.Name})
 		return Reason{ID: "schedule-paused", Level: ops.Warn, Verdict: what + " is paused.", Evidence: append(by, describeLastTick(q, s)...),
 			Remedy: q.Command("schedules", "resume", s.Name)}, err
 	case !s.Next.IsZero() && late >= reader.Soon:

@@ -55,14 +55,14 @@ var whoCases = []struct {
 		return opstest.Enqueue(t, q, queue.Job{Queue: "q"})
 	}, "queue-paused", "queues.pause: ann, at "},
 	{"a group paused", func(t *testing.T, q opstest.Backends) int64 {
-		if err := q.PauseGroup(t.Context(), nil, "q", "g", true); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Group: "g", InQueue: "q"}, true); err != nil {
 			t.Fatal(err)
 		}
 		audit(t, q, queue.AuditEntry{Action: "queues.pause", Count: 1, Selection: "queue=q group=g", Reason: "they have not paid"})
 		return opstest.Enqueue(t, q, queue.Job{Queue: "q", Group: "g"})
 	}, "group-paused", "because: they have not paid"},
 	{"a kind paused", func(t *testing.T, q opstest.Backends) int64 {
-		if err := q.PauseKinds(t.Context(), nil, "test"); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "test"}, true); err != nil {
 			t.Fatal(err)
 		}
 		audit(t, q, queue.AuditEntry{Action: "kinds.pause", Count: 1, Selection: "kind=test"})
@@ -71,7 +71,7 @@ var whoCases = []struct {
 	{"paused again by a program", func(t *testing.T, q opstest.Backends) int64 {
 		pause(t, q, "queue=q", true)
 		pause(t, q, "queue=q", false)
-		if err := q.PauseQueue(t.Context(), nil, "q", true); err != nil {
+		if _, err := q.Pause(t.Context(), nil, queue.Target{Queue: "q"}, true); err != nil {
 			t.Fatal(err)
 		}
 		return opstest.Enqueue(t, q, queue.Job{Queue: "q"})
@@ -109,7 +109,7 @@ func audit(t *testing.T, q driver.Auditor, e queue.AuditEntry) {
 // pause pauses the queue q or ends that, with an entry of that selection.
 func pause(t *testing.T, q opstest.Backends, selection string, paused bool) {
 	t.Helper()
-	if err := q.PauseQueue(t.Context(), nil, "q", paused); err != nil {
+	if _, err := q.Pause(t.Context(), nil, queue.Target{Queue: "q"}, paused); err != nil {
 		t.Fatal(err)
 	}
 	action := "queues.resume"

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -29,31 +30,30 @@ func CheckReassign(workers []string, jobs []*queue.Job) error {
 // Backends call it first in Extend.
 func CheckLease(lease time.Duration) error { return asError("Lease", check.Lease(lease)) }
 
-// CheckKinds returns an [*queue.InvalidError] for the first name that no kind can have, for
-// backends.
-func CheckKinds(kinds []string) error {
-	for _, kind := range kinds {
-		if err := checkName("Kind", kind); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // CheckQueue returns an [*queue.InvalidError] if no queue can have that name, for backends. "" is
 // not the default queue here: an empty field of a form must not pause it.
 func CheckQueue(name string) error { return checkName("Queue", name) }
 
-// CheckGroup returns an [*queue.InvalidError] if the queue can have no group of that name, for
-// backends.
-func CheckGroup(queue, group string) error {
-	if err := CheckQueue(queue); err != nil {
-		return err
+// CheckTarget returns an [*queue.InvalidError] unless target is one queue, group, kind or schedule,
+// with a name that there can be. Backends call it first when they pause. A group without a name is
+// not its queue: the empty name of a tenant must not pause all tenants.
+func CheckTarget(t queue.Target) error {
+	switch t {
+	case queue.Target{}:
+		return invalid("Target", "empty: name a queue, a group, a kind or a schedule")
+	case queue.Target{Queue: t.Queue}:
+		return CheckQueue(t.Queue)
+	case queue.Target{Kind: t.Kind}:
+		return checkName("Kind", t.Kind)
+	case queue.Target{Schedule: t.Schedule}:
+		return checkName("Schedule", t.Schedule)
+	case queue.Target{Group: t.Group, InQueue: t.InQueue}:
+		if t.Group == "" {
+			return invalid("Group", "empty: set Queue instead of InQueue for the whole queue")
+		}
+		return cmp.Or(checkName("InQueue", t.InQueue), asError("Group", check.Group(t.Group)))
 	}
-	if group == "" {
-		return invalid("Group", "empty: PauseQueue pauses the whole queue")
-	}
-	return asError("Group", check.Group(group))
+	return invalid("Target", "%s and more: name one of a queue, a group, a kind and a schedule", t)
 }
 
 // CheckSchedules returns an [*queue.InvalidError] that names the first bad field and its schedule.
@@ -64,7 +64,7 @@ func CheckSchedules(maxPayload int, schedules ...queue.Schedule) error {
 }
 
 // CheckScheduleNames returns an [*queue.InvalidError] for the first name that no schedule can have.
-// Backends call it first when they pause or delete schedules.
+// Backends call it first when they delete schedules.
 func CheckScheduleNames(names ...string) error {
 	for _, name := range names {
 		if err := checkName("Schedule.Name", name); err != nil {

@@ -98,19 +98,27 @@ type Editor interface {
 	Delete(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error)
 }
 
-// Pauser is a backend that keeps which kinds are paused. Its methods may be called concurrently. To
-// pause a queue or a group, see [Ruler].
+// Pauser is a backend in which queues, groups, kinds and schedules can be paused. Its methods may
+// be called concurrently.
 type Pauser interface {
-	// PauseKinds makes workers claim no more jobs of these kinds, in all queues, through db: a
-	// transaction, whose commit makes it take effect, or nil for the backend's own handle. Jobs that
-	// run go on, and jobs can be enqueued. Workers that the backend notifies know at once, and all
-	// other workers within five seconds, or their Poll if that is longer. A worker without a
-	// [queue.Mux] claims every kind, also the paused ones. A kind that is paused already stays paused.
-	// A bad name is an [*queue.InvalidError].
-	PauseKinds(ctx context.Context, db queue.DB, kinds ...string) error
-	// ResumeKinds ends the pause of these kinds, and wakes their workers.
-	ResumeKinds(ctx context.Context, db queue.DB, kinds ...string) error
-	// PausedKinds returns the paused kinds in alphabetical order.
+	// Pause pauses the target, or resumes it if paused is false, through db: a transaction, whose
+	// commit makes it take effect, or nil for the backend's own handle. changed is false if that
+	// changes nothing, as seen when Pause began, also because there is no such schedule. A bad target
+	// (see [CheckTarget]) is an [*queue.InvalidError].
+	//
+	// Workers claim no more jobs of a paused queue, group or kind. Jobs that run go on, and jobs can
+	// be enqueued. A pause may be for a name that no job has yet. Its end wakes workers, and ends no
+	// other pause: a group of a resumed queue stays paused.
+	//
+	// The pause of a queue or a group is in its [queue.Rule], and changes nothing else of the rule.
+	// Claims that begin after the commit keep it. The pause of a kind holds in all queues. Workers
+	// that the backend notifies know at once, and all other workers within five seconds, or their Poll
+	// if that is longer. A worker without a [queue.Mux] claims every kind, also the paused ones.
+	//
+	// A paused schedule has no ticks. It goes on with the first tick after it is resumed.
+	Pause(ctx context.Context, db queue.DB, target queue.Target, paused bool) (changed bool, err error)
+	// PausedKinds returns the paused kinds in alphabetical order. Workers ask for it every few
+	// seconds. Other pauses are in [Ruler].Rules and [Scheduler].Schedules.
 	PausedKinds(ctx context.Context) ([]string, error)
 	// ListenPauses calls changed when the paused kinds may have changed, until ctx ends. changed does
 	// not block. An error means that the backend notifies nobody.

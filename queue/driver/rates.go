@@ -16,17 +16,11 @@ type Ruler interface {
 	// queues. It waits for a transaction that sets rules, until that ends. A bad rule (see
 	// [queue.Rule.Check]) is an [*queue.InvalidError], and then nothing is changed.
 	//
-	// SetRules can begin a pause and ends none, so a program may set its rules at each start.
+	// SetRules can begin a pause and ends none, so a program may set its rules at each start. To end
+	// a pause, see [Pauser].
 	SetRules(ctx context.Context, db queue.DB, rules ...queue.Rule) error
 	// Rules returns all rules, ordered by queue and group.
 	Rules(ctx context.Context) ([]queue.Rule, error)
-	// PauseQueue makes workers claim no more jobs of the queue, or resumes it if paused is false. It
-	// changes nothing else of the queue's rule, and works through db as SetRules does. It does not
-	// resume groups that are paused. Jobs that run go on, and jobs can be enqueued. A bad name is an
-	// [*queue.InvalidError], also "".
-	PauseQueue(ctx context.Context, db queue.DB, queue string, paused bool) error
-	// PauseGroup does the same for one group of the queue.
-	PauseGroup(ctx context.Context, db queue.DB, queue, group string, paused bool) error
 
 	// RateWaits returns what the rates of a queue have left: of each named group that has a rate, and
 	// of the queue itself for "". It changes nothing. Rules that another transaction has not committed

@@ -15,13 +15,9 @@ type Scheduler interface {
 	// now: a change fires nothing, and no tick twice. Bad input (see [CheckSchedules]) is an
 	// [*queue.InvalidError], and nothing is changed.
 	SetSchedules(ctx context.Context, db queue.DB, schedules ...queue.Schedule) error
-	// PauseSchedules pauses the named schedules, or resumes them if paused is false. A resumed
-	// schedule goes on with the first tick after now. It returns how many it has changed. A name that
-	// no schedule can have is an [*queue.InvalidError].
-	PauseSchedules(ctx context.Context, db queue.DB, paused bool, names ...string) (n int, err error)
 	// DeleteSchedules deletes the named schedules and returns how many there were. Jobs that they
 	// have enqueued stay. A schedule that code has declared stays deleted until the code changes.
-	// Bad names are an error as with PauseSchedules.
+	// A name that no schedule can have is an [*queue.InvalidError].
 	DeleteSchedules(ctx context.Context, db queue.DB, names ...string) (n int, err error)
 	// Schedules returns all schedules, ordered by name. Of a Job that the backend's role may not read
 	// it returns the Kind and the Queue.

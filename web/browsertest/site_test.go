@@ -119,10 +119,10 @@ func (s *site) stock() {
 	if err := s.q.Audit(s.t.Context(), nil, entry, queue.AuditEntry{Actor: "bob", Action: "queues.pause", Selection: "queues/reports", Count: 1}); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.q.PauseQueue(s.t.Context(), nil, "reports", true); err != nil {
+	if _, err := s.q.Pause(s.t.Context(), nil, queue.Target{Queue: "reports"}, true); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.q.PauseKinds(s.t.Context(), nil, "report.monthly"); err != nil {
+	if _, err := s.q.Pause(s.t.Context(), nil, queue.Target{Kind: "report.monthly"}, true); err != nil {
 		s.t.Fatal(err)
 	}
 	err := s.q.SetSchedules(s.t.Context(), nil,

@@ -63,9 +63,9 @@ func Declare(d queue.Declaration) (names []string, _ Change) {
 	}
 }
 
-// Pause returns the change that pauses or resumes the named schedules.
-func Pause(paused bool, names []string) (distinct []string, _ Change) {
-	return unique(names), func(_ int, was *State, at time.Time) *State {
+// Pause returns the change that pauses or resumes the named schedule.
+func Pause(paused bool, name string) (names []string, _ Change) {
+	return []string{name}, func(_ int, was *State, at time.Time) *State {
 		if was == nil || was.Deleted || was.Paused == paused {
 			return nil
 		}

@@ -31,13 +31,13 @@ local function brief(c, queue)
 end
 
 -- changeRule changes the rule of a queue or a group. A rule that says nothing is removed. To set it
--- ends no pause.
+-- ends no pause. It returns whether the rule's pause has changed.
 local function changeRule(c, queue, group, action, text)
   local key = c.base .. 'rules:' .. queue
   local packed = redis.call('HGET', key, group)
   local rule = packed and cmsgpack.unpack(packed) or {}
+  local paused = rule.paused
   if action == 'set' then
-    local paused = rule.paused
     rule = cjson.decode(text)
     rule.paused = rule.paused or paused
   else
@@ -48,19 +48,21 @@ local function changeRule(c, queue, group, action, text)
   else
     redis.call('HDEL', key, group)
   end
+  return (rule.paused or false) ~= (paused or false)
 end
 
 -- rule changes rules, and wakes the workers of their queues. Arguments: queue, group, action (set,
--- pause or resume) and the rule in JSON, of each.
+-- pause or resume) and the rule in JSON, of each. It answers with how many pauses have changed.
 local function rule(keys, args)
   local c = open(keys)
+  local changed = 0
   for i = 1, #args, 4 do
-    changeRule(c, args[i], args[i + 1], args[i + 2], args[i + 3])
+    if changeRule(c, args[i], args[i + 1], args[i + 2], args[i + 3]) then changed = changed + 1 end
     c.woken[args[i]] = true
   end
   for queue in pairs(c.woken) do brief(c, queue) end
   finish(c)
-  return 0
+  return changed
 end
 
 -- rules answers with all rules: queue, group, text, and 1 if it is paused.

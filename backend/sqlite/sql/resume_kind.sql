@@ -1,2 +1,2 @@
--- Resumes the kinds in the JSON array ?1.
-DELETE FROM errand_paused_kinds WHERE kind IN (SELECT value FROM json_each(?1));
+-- Resumes the kind ?1.
+DELETE FROM errand_paused_kinds WHERE kind = ?1;

@@ -1,40 +1,59 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+
+	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// PauseResult is something that was paused or resumed.
-type PauseResult struct {
+// pauseResult is something that was paused or resumed.
+type pauseResult struct {
 	Name    string `json:"name"`
 	Group   string `json:"group,omitempty"` // of the queue Name; "" if it was the whole queue
 	Paused  bool   `json:"paused"`
 	Changed bool   `json:"changed"` // false if it was so before
 }
 
-// PauseEntry is the audit entry of a pause, or of its end.
-func PauseEntry(what, selection string, paused bool, c PauseResult) queue.AuditEntry {
-	entry := queue.AuditEntry{Action: what + ".resume", Selection: selection}
+// Pause pauses or resumes targets, with an audit entry for each, and writes what it has done. what
+// is "queues", "kinds" or "schedules", and names are the columns of a target's name.
+func (a *App) Pause(ctx context.Context, d *dburl.Database, what, names string, targets []queue.Target, paused bool) error {
+	pauser, err := Need[driver.Pauser](d)
+	if err != nil {
+		return err
+	}
+	action := what + ".resume"
 	if paused {
-		entry.Action = what + ".pause"
+		action = what + ".pause"
 	}
-	if c.Changed {
-		entry.Count = 1
+	var list []pauseResult
+	for _, t := range targets {
+		r := pauseResult{Name: cmp.Or(t.Queue, t.InQueue, t.Kind, t.Schedule), Group: t.Group, Paused: paused}
+		err := a.Act(ctx, d, queue.AuditEntry{Action: action, Selection: t.String()}, func(db queue.DB, entry *queue.AuditEntry) (err error) {
+			if r.Changed, err = pauser.Pause(ctx, db, t, paused); r.Changed {
+				entry.Count = 1
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		list = append(list, r)
 	}
-	return entry
+	return a.writePauses(names, list)
 }
 
-// WritePauses writes what has been paused or resumed. names are the columns of its name, and of
-// its group if it has one.
-func (a *App) WritePauses(names string, list []PauseResult) error {
+func (a *App) writePauses(names string, list []pauseResult) error {
 	return Write(a, list, func() Table {
 		t := Table{Columns: Columns(names + " PAUSED CHANGED")}
-		for _, c := range list {
-			cells := []string{c.Name}
-			if c.Group != "" {
-				cells = append(cells, c.Group)
+		for _, r := range list {
+			cells := []string{r.Name}
+			if r.Group != "" {
+				cells = append(cells, r.Group)
 			}
-			t.Add(append(cells, YesNo(c.Paused), YesNo(c.Changed))...)
+			t.Add(append(cells, YesNo(r.Paused), YesNo(r.Changed))...)
 		}
 		return t
 	})

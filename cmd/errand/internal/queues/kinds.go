@@ -10,7 +10,6 @@ import (
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/cmd/errand/internal/cli"
 	"github.com/errandhq/errand/queue"
-	"github.com/errandhq/errand/queue/driver"
 )
 
 func (a app) kindsCommand() *cobra.Command {
@@ -74,30 +73,12 @@ func (a app) listKinds(ctx context.Context, d *dburl.Database, _ []string) error
 }
 
 func (a app) pauseKinds(ctx context.Context, d *dburl.Database, names []string, paused, unseen bool) error {
-	pauser, err := cli.Need[driver.Pauser](d)
-	if err != nil {
-		return err
-	}
 	if err := a.checkKinds(ctx, d, names, unseen); err != nil {
 		return err
 	}
-	before, err := pauser.PausedKinds(ctx)
-	if err != nil {
-		return err
-	}
-	var list []cli.PauseResult
+	var targets []queue.Target
 	for _, name := range names {
-		c := cli.PauseResult{Name: name, Paused: paused, Changed: slices.Contains(before, name) != paused}
-		err := a.Act(ctx, d, cli.PauseEntry("kinds", "kind="+name, paused, c), func(db queue.DB, _ *queue.AuditEntry) error {
-			if paused {
-				return pauser.PauseKinds(ctx, db, name)
-			}
-			return pauser.ResumeKinds(ctx, db, name)
-		})
-		if err != nil {
-			return err
-		}
-		list = append(list, c)
+		targets = append(targets, queue.Target{Kind: name})
 	}
-	return a.WritePauses("KIND", list)
+	return a.Pause(ctx, d, "kinds", "KIND", targets, paused)
 }

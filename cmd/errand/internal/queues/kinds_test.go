@@ -20,7 +20,7 @@ func TestKindsBehindOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := q.PauseKinds(t.Context(), nil, "paused"); err != nil {
+	if _, err := q.Pause(t.Context(), nil, queue.Target{Kind: "paused"}, true); err != nil {
 		t.Fatal(err)
 	}
 	newer := make([]*queue.Job, cli.MaxSeen)

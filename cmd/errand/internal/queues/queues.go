@@ -196,47 +196,26 @@ func (a app) pauseQueueCommand(name, short string, paused bool) *cobra.Command {
 }
 
 func (a app) pauseQueues(ctx context.Context, d *dburl.Database, names []string, group string, paused, unseen bool) error {
-	ruler, err := cli.Need[driver.Ruler](d)
-	if err != nil {
-		return err
-	}
 	states, err := States(ctx, d)
 	if err != nil {
 		return err
 	}
-	was := make(map[string]bool)
-	for _, s := range states {
-		for _, r := range s.Rules {
-			if r.Group == group {
-				was[r.Queue] = r.Paused
-			}
-		}
-	}
 	if err := a.checkQueues(ctx, d, states, names, group, unseen); err != nil {
 		return err
 	}
-	var list []cli.PauseResult
-	for _, name := range names {
-		c := cli.PauseResult{Name: name, Group: group, Paused: paused, Changed: was[name] != paused}
-		selection := "queue=" + name
-		if group != "" {
-			selection += " group=" + group
-		}
-		err := a.Act(ctx, d, cli.PauseEntry("queues", selection, paused, c), func(db queue.DB, _ *queue.AuditEntry) error {
-			if group == "" {
-				return ruler.PauseQueue(ctx, db, name, paused)
-			}
-			return ruler.PauseGroup(ctx, db, name, group, paused)
-		})
-		if err != nil {
-			return err
-		}
-		list = append(list, c)
-	}
+	columns := "QUEUE"
 	if group != "" {
-		return a.WritePauses("QUEUE GROUP", list)
+		columns = "QUEUE GROUP"
 	}
-	return a.WritePauses("QUEUE", list)
+	var targets []queue.Target
+	for _, name := range names {
+		target := queue.Target{Queue: name}
+		if group != "" {
+			target = queue.Target{Group: group, InQueue: name}
+		}
+		targets = append(targets, target)
+	}
+	return a.Pause(ctx, d, "queues", columns, targets, paused)
 }
 
 func queuesOf(states []State) (names []string) {

@@ -43,8 +43,10 @@ func (a app) checkQueues(ctx context.Context, d *dburl.Database, states []State,
 // checkKinds is checkQueues for kinds. If there are more jobs than it has looked at, an older one
 // may have a kind: then it says so and returns no error.
 func (a app) checkKinds(ctx context.Context, d *dburl.Database, names []string, unseen bool) error {
-	if err := driver.CheckKinds(names); err != nil {
-		return err
+	for _, name := range names {
+		if err := driver.CheckTarget(queue.Target{Kind: name}); err != nil {
+			return err
+		}
 	}
 	seen, err := planned(ctx, d, func(w driver.WorkerRecord) []string { return w.Kinds }, func(j *queue.Job) string { return j.Kind })
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,32 +96,22 @@ func (a app) pauseSchedules(ctx context.Context, d *dburl.Database, names []stri
 	if err != nil {
 		return err
 	}
-	before, err := scheduler.Schedules(ctx)
+	all, err := scheduler.Schedules(ctx)
 	if err != nil {
 		return err
 	}
-	was, seen := make(map[string]bool), []string{}
-	for _, s := range before {
-		was[s.Name], seen = s.Paused, append(seen, s.Name)
+	var seen []string
+	for _, s := range all {
+		seen = append(seen, s.Name)
 	}
+	var targets []queue.Target
 	for _, name := range names {
-		if _, ok := was[name]; !ok {
+		if !slices.Contains(seen, name) {
 			return cli.Nothingf("no schedule %s%s", name, cli.DidYouMean(name, seen))
 		}
+		targets = append(targets, queue.Target{Schedule: name})
 	}
-	var list []cli.PauseResult
-	for _, name := range names {
-		c := cli.PauseResult{Name: name, Paused: paused, Changed: was[name] != paused}
-		err := a.Act(ctx, d, cli.PauseEntry("schedules", "schedule="+name, paused, c), func(db queue.DB, _ *queue.AuditEntry) error {
-			_, err := scheduler.PauseSchedules(ctx, db, paused, name)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		list = append(list, c)
-	}
-	return a.WritePauses("NAME", list)
+	return a.Pause(ctx, d, "schedules", "NAME", targets, paused)
 }
 
 // timeIn is [cli.TimeText] in a schedule's zone, or in UTC if this host does not know the zone.

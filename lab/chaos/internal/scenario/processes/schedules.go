@@ -102,7 +102,10 @@ func editSome(ctx context.Context, b *postgres.Backend, source *rand.Rand) error
 	var err error
 	switch source.IntN(4) {
 	case 0:
-		_, err = b.PauseSchedules(ctx, nil, source.IntN(2) == 0, names...)
+		paused := source.IntN(2) == 0
+		for i := 0; i < len(names) && err == nil; i++ {
+			_, err = b.Pause(ctx, nil, queue.Target{Schedule: names[i]}, paused)
+		}
 	case 1:
 		_, err = b.DeclareSchedules(ctx, nil, queue.Declaration{Schedules: some, Release: 1 + source.Int64N(1000)})
 	default:

@@ -187,12 +187,10 @@ func (r *reign) awaitFleet(ctx context.Context, leaver string) (hasLeaver bool, 
 // takeTicks ends the schedules, reads which ticks were fired, and deletes their jobs, which no
 // worker runs.
 func (r *reign) takeTicks(ctx context.Context) error {
-	var names []string
 	for _, s := range eachSecond() {
-		names = append(names, s.Name)
-	}
-	if _, err := r.q.PauseSchedules(ctx, nil, true, names...); err != nil {
-		return err
+		if _, err := r.q.Pause(ctx, nil, queue.Target{Schedule: s.Name}, true); err != nil {
+			return err
+		}
 	}
 	if err := r.h.Sleep(ctx, 3*time.Second); err != nil {
 		return err
