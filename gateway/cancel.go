@@ -21,13 +21,8 @@ func (q *request) cancel() (any, error) {
 	if err := in.Which().Check(driver.Cancellable()...); err != nil {
 		return nil, err
 	}
-	if in.Queue == "" && !q.access.mayUseAll() {
-		return nil, invalid("queue", "empty: %s may not use all queues, so name one", q.access.Name)
-	}
-	if in.Queue != "" {
-		if err := q.checkQueue("queue", in.Queue); err != nil {
-			return nil, err
-		}
+	if err := q.checkOneQueue(in.Queue); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()

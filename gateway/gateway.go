@@ -64,20 +64,22 @@ const (
 // Handler serves the API. [New] makes one. Mount it with [http.StripPrefix]. It is safe for
 // concurrent use.
 type Handler struct {
-	queue      queue.Queue
-	options    Options
-	tokens     []knownToken
-	mux        *http.ServeMux
-	name       string // of this gateway, for the backend
-	answers    *answers
-	reassigner driver.Reassigner // nil: the backend is none
-	deaths     deaths
-	rates      struct{ requests, enqueued rates }
-	settles    atomic.Int64 // how often clients have settled jobs
-	pauses     pauses
-	reports    reports
-	claimants  claimants
-	ledger     *engine.Ledger
+	queue   queue.Queue
+	options Options
+	tokens  []knownToken
+	mux     *http.ServeMux
+	name    string // of this gateway, for the backend
+	// description is /openapi.json.
+	description []byte
+	answers     *answers
+	reassigner  driver.Reassigner // nil: the backend is none
+	deaths      deaths
+	rates       struct{ requests, enqueued rates }
+	settles     atomic.Int64 // how often clients have settled jobs
+	pauses      pauses
+	reports     reports
+	claimants   claimants
+	ledger      *engine.Ledger
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -125,8 +127,11 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 	h.rates.requests.perSecond, h.rates.enqueued.perSecond = o.MaxRequests, o.MaxEnqueued
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.draining, h.drain = context.WithCancel(h.ctx)
+	if h.description, err = describe(routes); err != nil {
+		return nil, err
+	}
 	for _, r := range routes {
-		h.mux.Handle(r.method+" "+r.path, h.serve(r))
+		h.mux.Handle(r.method()+" "+r.path, h.serve(r))
 	}
 	h.startUpkeep()
 	return h, nil

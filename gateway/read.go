@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
@@ -11,31 +10,50 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// jobs returns a page of jobs.
-func (q *request) jobs() (any, error) {
-	inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
-	if err != nil {
-		return nil, err
+// reads are the routes that read, each with a capability of the backend.
+var reads = []route{
+	jobsRoute(),
+	read("/v1/jobs/{id}", "Read a job", none{}, func(ctx context.Context, q *request, i driver.Inspector, _ none) (wire.JobAnswer, error) {
+		r, err := q.record(ctx, i)
+		return wire.JobAnswer{Job: wire.RecordOf(r)}, err
+	}),
+	read("/v1/jobs/{id}/result", "Read the result of a job", none{}, readResult),
+	read("/v1/counts", "Count jobs", none{}, func(ctx context.Context, q *request, i driver.Inspector, _ none) (wire.CountsAnswer, error) {
+		counts, err := i.Counts(ctx)
+		return wire.CountsAnswer{Counts: visible(q, counts, func(c queue.StatusCount) string { return c.Queue })}, err
+	}),
+	read("/v1/backlogs", "Read how far workers are behind", none{}, func(ctx context.Context, q *request, i driver.Inspector, _ none) (wire.BacklogsAnswer, error) {
+		backlogs, err := i.Backlogs(ctx)
+		return wire.BacklogsAnswer{Backlogs: visible(q, backlogs, func(b driver.Backlog) string { return b.Queue })}, err
+	}),
+	read("/v1/rules", "Read the rules of queues, and the paused kinds", none{}, readRules),
+	read("/v1/workers", "List the workers", none{}, readWorkers),
+	read("/v1/runs", "List the jobs that workers hold", wire.RunsRequest{}, readRuns),
+}
+
+// jobsRoute returns the route that lists jobs, whose request is in the query.
+func jobsRoute() route {
+	r := read("/v1/jobs", "List jobs", none{}, readJobs)
+	for _, p := range wire.Params {
+		r.parameters = append(r.parameters, p.Name)
 	}
+	return r
+}
+
+// readJobs returns a page of jobs.
+func readJobs(ctx context.Context, q *request, i driver.Inspector, _ none) (answer wire.JobsAnswer, err error) {
 	filter, err := wire.FilterOf(q.URL.RawQuery)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
-	if filter.Queue == "" && !q.access.mayUseAll() {
-		return nil, invalid("queue", "empty: %s may not use all queues, so name one", q.access.Name)
+	if err := q.checkOneQueue(filter.Queue); err != nil {
+		return answer, err
 	}
-	if filter.Queue != "" {
-		if err := q.checkQueue("queue", filter.Queue); err != nil {
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
-	defer cancel()
-	page, next, err := pageOf(ctx, inspector, filter)
+	page, next, err := pageOf(ctx, i, filter)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
-	answer := wire.JobsAnswer{Jobs: make([]wire.Record, len(page)), Next: next}
+	answer = wire.JobsAnswer{Jobs: make([]wire.Record, len(page)), Next: next}
 	for i, r := range page {
 		answer.Jobs[i] = wire.RecordOf(r)
 	}
@@ -78,16 +96,12 @@ func pageOf(ctx context.Context, i driver.Inspector, f queue.Filter) (page []que
 var errNoJob = failed(wire.CodeNotFound, "no such job")
 
 // record returns the job that the path names.
-func (q *request) record(ctx context.Context) (r queue.Record, err error) {
-	inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
-	if err != nil {
-		return r, err
-	}
+func (q *request) record(ctx context.Context, i driver.Inspector) (r queue.Record, err error) {
 	id, err := q.id()
 	if err != nil {
 		return r, err
 	}
-	r, ok, err := inspector.Job(ctx, id)
+	r, ok, err := i.Job(ctx, id)
 	if err == nil && (!ok || !q.access.mayUse(r.Queue)) {
 		err = errNoJob
 	}
@@ -103,62 +117,26 @@ func (q *request) id() (int64, error) {
 	return id, nil
 }
 
-// job returns one job.
-func (q *request) job() (any, error) {
-	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
-	defer cancel()
-	r, err := q.record(ctx)
-	return wire.JobAnswer{Job: wire.RecordOf(r)}, err
-}
-
-// result returns what is known of a job that somebody waits for.
-func (q *request) result() (any, error) {
-	keeper, err := has[driver.ResultKeeper](q.h.queue, "ResultKeeper")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
-	defer cancel()
+// readResult returns what is known of a job that somebody waits for.
+func readResult(ctx context.Context, q *request, keeper driver.ResultKeeper, _ none) (answer wire.ResultAnswer, err error) {
 	if !q.access.mayUseAll() {
-		if _, err := q.record(ctx); err != nil {
-			return nil, err
+		inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
+		if err != nil {
+			return answer, err
+		}
+		if _, err := q.record(ctx, inspector); err != nil {
+			return answer, err
 		}
 	}
 	id, err := q.id()
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
 	r, ok, err := keeper.Result(ctx, id)
 	if err == nil && !ok {
 		err = errNoJob
 	}
 	return wire.ResultAnswer{Result: r}, err
-}
-
-// counts returns the number of jobs of each queue that the client may use.
-func (q *request) counts() (any, error) {
-	inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
-	defer cancel()
-	counts, err := inspector.Counts(ctx)
-	counts = slices.DeleteFunc(counts, func(c queue.StatusCount) bool { return !q.access.mayUse(c.Queue) })
-	return wire.CountsAnswer{Counts: append([]queue.StatusCount{}, counts...)}, err
-}
-
-// backlogs returns the queues with due jobs that wait, of those that the client may use.
-func (q *request) backlogs() (any, error) {
-	inspector, err := has[driver.Inspector](q.h.queue, "Inspector")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
-	defer cancel()
-	backlogs, err := inspector.Backlogs(ctx)
-	backlogs = slices.DeleteFunc(backlogs, func(b driver.Backlog) bool { return !q.access.mayUse(b.Queue) })
-	return wire.BacklogsAnswer{Backlogs: append([]driver.Backlog{}, backlogs...)}, err
 }
 
 // check says whether the gateway can serve: it asks the database, if the backend can do that.

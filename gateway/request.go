@@ -194,6 +194,14 @@ func (q *request) checkQueue(field, name string) error {
 	return e
 }
 
+// checkOneQueue returns an error unless the client may use the queue, or every queue if name is "".
+func (q *request) checkOneQueue(name string) error {
+	if name != "" || q.access.mayUseAll() {
+		return q.checkQueue("queue", name)
+	}
+	return invalid("queue", "empty: %s may not use all queues, so name one", q.access.Name)
+}
+
 // checkWorker returns an error unless the client may use the worker's name.
 func (q *request) checkWorker(field, name string) error {
 	if strings.HasPrefix(name, q.access.Workers) {

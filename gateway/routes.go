@@ -1,21 +1,33 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/errandhq/errand/internal/wire"
 )
 
-// route is one method of one path.
+// route is a path of the API. Its method is POST if it has a request, and otherwise GET.
 type route struct {
-	method, path string
-	need         Operation // 0: any client that is known may use it
-	isOpen       bool      // anybody may use it
-	serve        func(*request) (answer any, err error)
-	// request and ok are the types of the bodies, which openapi.json describes. request is nil without
-	// a body.
+	path, summary string
+	need          Operation // 0: any client that is known may use it
+	isOpen        bool      // anybody may use it
+	serve         func(*request) (answer any, err error)
+	// request is an example of the body that is a good request, or nil without a body. ok is an empty
+	// answer. openapi.json has the schemas of their types.
 	request, ok any
+	parameters  []string // of openapi.json, beside those in the path
+	also        []int    // what it may answer beside the statuses of all routes
+}
+
+func (r route) method() string {
+	if r.request == nil {
+		return http.MethodGet
+	}
+	return http.MethodPost
 }
 
 // credit returns how far a request may go beyond the rate of requests.
@@ -26,26 +38,86 @@ func (r route) credit() time.Duration {
 	return 0
 }
 
+const notSupported = http.StatusNotImplemented // the gateway's backend lacks a capability
+
 // routes are all routes of the API.
-var routes = []route{
-	{http.MethodPost, "/v1/enqueue", Enqueue, false, (*request).enqueue, wire.EnqueueRequest{}, wire.EnqueueAnswer{}},
-	{http.MethodPost, "/v1/claim", Claim, false, (*request).claim, wire.ClaimRequest{}, wire.ClaimAnswer{}},
-	{http.MethodPost, "/v1/sleep", Claim, false, (*request).sleep, wire.SleepRequest{}, wire.SleepAnswer{}},
-	{http.MethodPost, "/v1/wait", Claim, false, (*request).wait, wire.WaitRequest{}, wire.WaitAnswer{}},
-	{http.MethodPost, "/v1/extend", Extend, false, (*request).extend, wire.ExtendRequest{}, wire.ExtendAnswer{}},
-	{http.MethodPost, "/v1/settle", Settle, false, (*request).settle, wire.SettleRequest{}, wire.SettleAnswer{}},
-	{http.MethodPost, "/v1/progress", Settle, false, (*request).progress, wire.ProgressRequest{}, wire.ProgressAnswer{}},
-	{http.MethodGet, "/v1/jobs", Read, false, (*request).jobs, nil, wire.JobsAnswer{}},
-	{http.MethodGet, "/v1/jobs/{id}", Read, false, (*request).job, nil, wire.JobAnswer{}},
-	{http.MethodGet, "/v1/jobs/{id}/result", Read, false, (*request).result, nil, wire.ResultAnswer{}},
-	{http.MethodGet, "/v1/counts", Read, false, (*request).counts, nil, wire.CountsAnswer{}},
-	{http.MethodGet, "/v1/backlogs", Read, false, (*request).backlogs, nil, wire.BacklogsAnswer{}},
-	{http.MethodGet, "/v1/rules", Read, false, (*request).rules, nil, wire.RulesAnswer{}},
-	{http.MethodPost, "/v1/cancel", Cancel, false, (*request).cancel, wire.CancelRequest{}, wire.CancelAnswer{}},
-	{http.MethodPost, "/v1/report", Claim, false, (*request).report, wire.ReportRequest{}, wire.ReportAnswer{}},
-	{http.MethodPost, "/v1/deaths", Claim, false, (*request).tellDeaths, wire.DeathsRequest{}, wire.DeathsAnswer{}},
-	{http.MethodGet, "/v1/workers", Read, false, (*request).workers, nil, wire.WorkersAnswer{}},
-	{http.MethodPost, "/v1/runs", Read, false, (*request).runs, wire.RunsRequest{}, wire.RunsAnswer{}},
-	{http.MethodGet, "/v1/check", 0, false, (*request).check, nil, wire.CheckAnswer{}},
-	{http.MethodGet, "/openapi.json", 0, true, (*request).openAPI, nil, nil},
+var routes = slices.Concat([]route{
+	{
+		path: "/v1/enqueue", summary: "Write jobs", need: Enqueue, serve: (*request).enqueue,
+		request: wire.EnqueueRequest{Jobs: []wire.Job{{Queue: "q", Kind: "k"}}}, ok: wire.EnqueueAnswer{},
+		parameters: []string{"Idempotency-Key", wire.HeaderGateway}, also: []int{http.StatusConflict, http.StatusMisdirectedRequest},
+	},
+	{
+		path: "/v1/claim", summary: "Claim due jobs, and wait for them", need: Claim, serve: (*request).claim,
+		request: wire.ClaimRequest{Queues: []string{"q"}, Limit: 1, Worker: "w"}, ok: wire.ClaimAnswer{},
+	},
+	{
+		path: "/v1/sleep", summary: "Announce that a worker waits", need: Claim, serve: (*request).sleep,
+		request: wire.SleepRequest{Queues: []string{"q"}, Worker: "w"}, ok: wire.SleepAnswer{},
+	},
+	{
+		path: "/v1/wait", summary: "Wait until there may be jobs", need: Claim, serve: (*request).wait,
+		request: wire.WaitRequest{Queues: []string{"q"}, Worker: "w", Wait: time.Nanosecond}, ok: wire.WaitAnswer{}, also: []int{notSupported},
+	},
+	{
+		path: "/v1/extend", summary: "Extend leases", need: Extend, serve: (*request).extend,
+		request: wire.ExtendRequest{Jobs: []wire.Held{{ID: 1, Fence: 1, Worker: "w"}}}, ok: wire.ExtendAnswer{},
+	},
+	{
+		path: "/v1/settle", summary: "Record outcomes", need: Settle, serve: (*request).settle,
+		request: wire.SettleRequest{Outcomes: []wire.Outcome{{ID: 1, Fence: 1, Worker: "w", Action: "done"}}}, ok: wire.SettleAnswer{},
+	},
+	{
+		path: "/v1/progress", summary: "Record progress", need: Settle, serve: (*request).progress, ok: wire.ProgressAnswer{}, also: []int{notSupported},
+		request: wire.ProgressRequest{Progress: []wire.Progress{{ID: 1, Fence: 1, Worker: "w", Value: []byte("1")}}},
+	},
+	{
+		path: "/v1/cancel", summary: "Cancel jobs", need: Cancel, serve: (*request).cancel,
+		request: wire.CancelRequest{IDs: []int64{1}, Queue: "q"}, ok: wire.CancelAnswer{}, also: []int{notSupported},
+	},
+	{
+		path: "/v1/report", summary: "Report a worker, each 10 s", need: Claim, serve: (*request).report,
+		request: wire.ReportRequest{Name: "w", Queues: []string{"q"}}, ok: wire.ReportAnswer{}, also: []int{notSupported},
+	},
+	{
+		path: "/v1/deaths", summary: "Learn which jobs died by a crash", need: Claim, serve: (*request).tellDeaths,
+		request: wire.DeathsRequest{Queues: []string{"q"}}, ok: wire.DeathsAnswer{},
+	},
+	{path: "/v1/check", summary: "Ask whether the gateway and its database answer", serve: (*request).check, ok: wire.CheckAnswer{}},
+	{path: "/openapi.json", summary: "Read this description", isOpen: true, serve: (*request).openAPI},
+}, reads)
+
+// none is the request of a route without a body.
+type none struct{}
+
+// read returns a route that reads with a capability of the backend, within the time of a call. call
+// leaves out what the client may not see. example is a good request.
+func read[C, In, Out any](path, summary string, example In, call func(ctx context.Context, q *request, c C, in In) (Out, error)) route {
+	r := route{path: path, summary: summary, need: Read, request: example, also: []int{notSupported}}
+	if reflect.TypeFor[In]() == reflect.TypeFor[none]() {
+		r.request = nil
+	}
+	var out Out
+	r.ok = out
+	r.serve = func(q *request) (any, error) {
+		c, err := has[C](q.h.queue, reflect.TypeFor[C]().Name())
+		if err != nil {
+			return nil, err
+		}
+		var in In
+		if r.request != nil {
+			if err := q.read(&in); err != nil {
+				return nil, err
+			}
+		}
+		ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
+		defer cancel()
+		return call(ctx, q, c, in)
+	}
+	return r
+}
+
+// visible returns those of a list that are of queues that the client may use. It is not nil.
+func visible[T any](q *request, all []T, queueOf func(T) string) []T {
+	return append([]T{}, slices.DeleteFunc(all, func(v T) bool { return !q.access.mayUse(queueOf(v)) })...)
 }
