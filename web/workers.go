@@ -46,7 +46,7 @@ func workers(q *request) error {
 	all, runs := s.workers.get(ctx), s.runs.get(ctx)
 	var page workersPage
 	reported := make(map[string]bool)
-	for _, w := range all.Value {
+	for _, w := range slices.SortedStableFunc(slices.Values(all.Value), driver.WorkerRecord.Compare) {
 		reported[w.Name] = true
 		row := workerRow{WorkerRecord: w, State: "live", Serves: strings.Join(w.Queues, ", "), Runs: runs.Value[w.Name]}
 		switch {

@@ -82,10 +82,12 @@ func (d *doctor) workers(ctx context.Context) ([]driver.WorkerRecord, *reader.He
 	return workers, d.held, nil
 }
 
-// lately describes the workers that have gone silent in the last few minutes.
+// lately describes the workers that have gone silent in the last few minutes, the latest first:
+// one that hangs is not hidden by those that crashed before it.
 func lately(workers []driver.WorkerRecord) (list []string) {
 	const few = 5 * time.Minute
-	for _, w := range workers {
+	latest := slices.SortedStableFunc(slices.Values(workers), func(a, b driver.WorkerRecord) int { return cmp.Compare(a.Silent, b.Silent) })
+	for _, w := range latest {
 		if reader.IsSilent(w) && w.Silent < few {
 			list = append(list, fmt.Sprintf("%s (silent for %v)", w.Name, words.Short(w.Silent)))
 		}
@@ -146,7 +148,7 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 // withLost appends to text which worker has vanished, or else which of names are spelled like name.
 func withLost(text string, lost []driver.WorkerRecord, name string, names []string) string {
 	if len(lost) > 0 {
-		return fmt.Sprintf("%s (worker %s did, and vanished %v ago: start it again)", text, lost[0].Name, words.Short(lost[0].Silent))
+		return fmt.Sprintf("%s (worker %s, which would run them, vanished %v ago: start it again, unless others have replaced it)", text, lost[0].Name, words.Short(lost[0].Silent))
 	}
 	if near := reader.Nearest(name, names); near != "" {
 		return fmt.Sprintf("%s (similar names: %s)", text, near)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/errandhq/errand/backend/postgres"
+	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/doctor"
 	"github.com/errandhq/errand/ops/internal/opstest"
@@ -35,5 +37,27 @@ func TestManyUnserved(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLatestSilent: a worker that has just gone silent is named before those that crashed earlier,
+// and nobody is told to start again what others may have replaced.
+func TestLatestSilent(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.Open(t)
+	q := opstest.Backend(t, db, postgres.Options{})
+	for _, name := range []string{"dead-1", "dead-2", "dead-3", "dead-4", "dead-5", "dead-6", "stuck"} {
+		w := opstest.Idle
+		w.Name = name
+		opstest.Report(t, q, w)
+	}
+	opstest.Exec(t, db, `UPDATE errand.workers SET seen_at = seen_at - CASE WHEN worker = 'stuck' THEN 20 ELSE 100 END * interval '1 second'`)
+	if c := opstest.Examine(t, q, doctor.Options{})["fleet"]; !strings.Contains(c.Value, "in order: stuck (silent for ") {
+		t.Errorf("fleet: %+v", c)
+	}
+	opstest.Exec(t, db, `DELETE FROM errand.workers WHERE worker <> 'dead-1'`)
+	opstest.Enqueue(t, q, queue.Job{ScheduledAt: opstest.Ago()})
+	if c := opstest.Examine(t, q, doctor.Options{})["nobody-serves"]; !strings.Contains(c.Value, "start it again, unless others have replaced it") {
+		t.Errorf("nobody-serves: %+v", c)
 	}
 }

@@ -114,6 +114,20 @@ type WorkerRecord struct {
 	Vanished bool `json:"vanished,omitempty"`
 }
 
+// Compare puts workers that have vanished behind the others, the latest first, as [slices.SortFunc]
+// takes it: a worker that has just gone silent is not hidden by those that crashed long ago.
+func (w WorkerRecord) Compare(other WorkerRecord) int {
+	switch {
+	case w.Vanished && other.Vanished:
+		return other.SeenAt.Compare(w.SeenAt)
+	case w.Vanished:
+		return 1
+	case other.Vanished:
+		return -1
+	}
+	return 0
+}
+
 // RunningJob is a job that a worker holds: it runs, or waits for a handler of its worker to end.
 // The names of its JSON form will not change.
 type RunningJob struct {

@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,8 +65,8 @@ func Table(list []Worker) cli.Table {
 	return t
 }
 
-// List returns the workers with up to most of the jobs of each, and the holders that have not
-// reported themselves.
+// List returns the workers with up to most of the jobs of each, by name, then those that have
+// vanished, the latest first, and then the holders that have not reported themselves.
 func List(ctx context.Context, d *dburl.Database, most int) ([]Worker, error) {
 	fleet, err := cli.Need[driver.Fleet](d)
 	if err != nil {
@@ -75,6 +76,7 @@ func List(ctx context.Context, d *dburl.Database, most int) ([]Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(records, driver.WorkerRecord.Compare)
 	runs, err := fleet.Runs(ctx, most)
 	if err != nil {
 		return nil, err
