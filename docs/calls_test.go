@@ -14,7 +14,7 @@ import (
 
 // mostCalls is how long the chains of statements.md may be; longestChain is for all other chains.
 var mostCalls = map[string]int{
-	"Enqueue on a pool": 5, "settle to driver": 6, "Enqueue in a transaction": 4, "claim to driver, where claims are not rationed": 10,
+	"Enqueue on a pool": 5, "settle to driver": 6, "Enqueue in a transaction": 4, "claim to driver, where claims are not rationed": 6, "reclaim to driver": 6,
 }
 
 const longestChain = 7

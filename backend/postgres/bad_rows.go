@@ -49,41 +49,6 @@ const (
 // errTried makes a transaction that has only tried something roll back.
 var errTried = errors.New("tried")
 
-// maxClaimed is the most jobs of one claim, or of one Reclaim.
-const maxClaimed = 100_000
-
-// Claim implements [queue.Consumer] with sql/claim.sql, which scans the queues from their heads
-// unless claims are rationed (see ration.go). Limited queues have sql/claim_limited.sql. If the
-// rules have changed since they were last read, it reads them and claims again. It takes at most
-// 100,000 jobs. Jobs that the database refuses to change are logged, and passed over for a minute.
-func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
-	if err := req.Check(); err != nil {
-		return nil, fmt.Errorf("postgres: claim: %w", err)
-	}
-	slots := req.Limit - req.Ahead
-	req.Limit = min(req.Limit, maxClaimed)
-	req.Ahead, req.Bytes = max(req.Limit-slots, 0), min(req.MaxBytes(), maxMessage)
-	if err := b.releaseUnanswered(ctx, req); err != nil {
-		return nil, err
-	}
-	for round := 1; ; round++ {
-		unlock := b.lockBadClaims(ctx)
-		jobs, err = b.claimParts(ctx, req)
-		unlock()
-		if !isOfRow(err) || ctx.Err() != nil {
-			return jobs, err
-		}
-		refused := b.findBadClaims(ctx, req)
-		b.badRows.claims.Note(b.options.Logger, "claim", refused)
-		switch {
-		case len(jobs) > 0: // they start at once; the next claim passes over the row
-			return jobs, nil
-		case round == badRounds || len(refused) == 0 && len(b.badRows.claims.IDs()) == 0:
-			return nil, err
-		}
-	}
-}
-
 // lockBadClaims locks the rows that claims pass over until unlock is called, if some are known and
 // the pool has a second connection. Rows that it cannot lock are locked by others. Meanwhile other
 // claims of the backend wait, without a connection: if each held one and waited for a second, none
@@ -130,6 +95,14 @@ func (b *Backend) lockBadClaims(ctx context.Context) (unlock func()) {
 		return nothing
 	}
 	return unlock
+}
+
+// noteBadClaims looks for the jobs that make claims of these queues fail, and notes them. It
+// reports whether some are known, which another claim passes over.
+func (b *Backend) noteBadClaims(ctx context.Context, req queue.ClaimRequest) (mayPass bool) {
+	refused := b.findBadClaims(ctx, req)
+	b.badRows.claims.Note(b.options.Logger, "claim", refused)
+	return len(refused) > 0 || len(b.badRows.claims.IDs()) > 0
 }
 
 // findBadClaims returns the jobs at the heads of the request's queues that cannot be claimed: those

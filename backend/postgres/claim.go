@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,47 +12,42 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// claimParts claims jobs part by part of the request's queues. While it has none, and other claims
-// hold the lock of a queue, it looks at all queues again for busyTime. With an error of a row it
-// returns the jobs that it has claimed before.
-func (b *Backend) claimParts(ctx context.Context, req queue.ClaimRequest) ([]*queue.Job, error) {
-	for begun := time.Now(); ; {
+// maxClaimed is the most jobs of one claim, or of one Reclaim.
+const maxClaimed = 100_000
+
+// Claim implements [queue.Consumer], part by part of the request's queues (see claim_parts.go).
+// sql/claim.sql scans the queues from their heads unless claims are rationed (see ration.go).
+// Limited queues have sql/claim_limited.sql. It takes at most 100,000 jobs. Jobs that the database
+// refuses to change are logged, and passed over for a minute. While it has none, and other claims
+// hold the lock of a queue, it looks at all queues again for busyTime.
+func (b *Backend) Claim(ctx context.Context, req queue.ClaimRequest) (jobs []*queue.Job, err error) {
+	if err := req.Check(); err != nil {
+		return nil, fmt.Errorf("postgres: claim: %w", err)
+	}
+	slots := req.Limit - req.Ahead
+	req.Limit = min(req.Limit, maxClaimed)
+	req.Ahead, req.Bytes = max(req.Limit-slots, 0), min(req.MaxBytes(), maxMessage)
+	if err := b.releaseUnanswered(ctx, req); err != nil {
+		return nil, err
+	}
+	for round, begun := 1, time.Now(); ; {
 		c := claim{b: b, req: req, known: b.rules.known(), rest: req.Queues}
-		var err error
-		for err == nil && len(c.rest) > 0 && !isFull(req, c.jobs) {
-			err = c.nextPart(ctx)
+		unlock := b.lockBadClaims(ctx)
+		for err = nil; err == nil && len(c.rest) > 0 && !isFull(req, c.jobs); {
+			err = c.claimPart(ctx)
 		}
+		unlock()
+		isBad := isOfRow(err) && ctx.Err() == nil
+		mayPass := isBad && b.noteBadClaims(ctx, req)
 		switch {
-		case isOfRow(err):
-			return c.jobs, err
-		case len(c.jobs) > 0:
+		case len(c.jobs) > 0: // they start at once; the next claim passes over the bad row
 			return c.jobs, nil
+		case mayPass && round < badRounds:
+			round, begun = round+1, time.Now()
 		case err != nil || !c.isBusy || time.Since(begun) > busyTime:
 			return nil, err
 		}
 	}
-}
-
-// claimPlain claims jobs that are not ordered from queues that have no rules in that version.
-func (b *Backend) claimPlain(ctx context.Context, req queue.ClaimRequest, version int64, wait patience) (jobs []*queue.Job, err error) {
-	claimIn := func(all []span, recentFirst bool) claimQuery {
-		q := b.spansClaim(all, recentFirst, version)
-		q.wait = wait
-		return q
-	}
-	r := b.rations.of(req, false)
-	if r.isRationed() {
-		if wait != noPatience { // the lock of a ration is held in this process only, and shortly
-			wait = fullPatience
-		}
-		return b.claimRationed(ctx, req, r, wait, func(all []span) claimQuery { return claimIn(all, false) })
-	}
-	started := time.Now()
-	jobs, _, err = b.claimWithPayloads(ctx, req, claimIn(wholeQueues(req.Queues), true))
-	if err == nil {
-		b.rationIfCostly(ctx, req, r, time.Since(started), jobs)
-	}
-	return jobs, err
 }
 
 // claimQuery is a statement that claims jobs. args returns its arguments: it returns jobs without
@@ -71,14 +66,14 @@ type claimQuery struct {
 // With recentFirst it may claim only the jobs that have been due for two seconds at most, if there
 // are any. It fails with foundOrdered if it comes to ordered jobs of a queue that is not known to
 // have some, and with rulesChanged if there are later rules than that version's.
-func (b *Backend) spansClaim(all []span, recentFirst bool, version int64) claimQuery {
+func (b *Backend) spansClaim(all []span, recentFirst bool, version int64, wait patience) claimQuery {
 	for i, s := range all {
 		if _, isOrdered := b.ordered.get(s.queue, time.Now()); isOrdered && s.last == orderedPriority {
 			all[i].last--
 		}
 	}
 	queues, priorities, dues, ids, lasts, untils := spanArrays(all)
-	return claimQuery{text: b.sql["claim"], args: func(req queue.ClaimRequest, longest int64) []any {
+	return claimQuery{text: b.sql["claim"], wait: wait, args: func(req queue.ClaimRequest, longest int64) []any {
 		return []any{
 			queues, kinds(req), req.Limit, sqlkit.Microseconds(req.Lease), req.Worker, priorities, dues, ids, longest,
 			lasts, untils, recentFirst, version,
@@ -86,57 +81,57 @@ func (b *Backend) spansClaim(all []span, recentFirst bool, version int64) claimQ
 	}}
 }
 
-// runClaim runs a statement that claims jobs once.
-func (b *Backend) runClaim(ctx context.Context, req queue.ClaimRequest, q claimQuery, longest int64) (jobs []*queue.Job, err error) {
-	sent, after := time.Now(), b.unansweredClaims.lastFence()
-	err = b.run(ctx, "claim", nil, func(db queue.DB) error {
-		jobs, err = queryJobs(ctx, db, req.Worker, req.Limit, req.MaxBytes(), q.text, q.args(req, longest)...)
-		if err != nil && !isRefused(err) && !isUnsent(err) {
-			b.unansweredClaims.noteUnanswered(req, sent, after)
-		}
-		if err == nil && q.last != nil && len(jobs) == 0 {
-			err = errClaimsBusy
-		}
-		return q.wait.asLockBusy(asOrderedRace(err))
-	})
-	if last := len(jobs) - 1; err == nil && q.last != nil {
-		q.last(jobs[last])
-		jobs = jobs[:last]
+// check returns the error of the statement's run with these rows, nil if they are its answer.
+func (q claimQuery) check(rows []*queue.Job, err error) error {
+	if err == nil && q.last != nil && len(rows) == 0 {
+		err = errClaimsBusy
 	}
-	switch {
-	case errors.Is(err, queue.ErrUnknown): // the commit was not answered
-		b.unansweredClaims.noteUnanswered(req, sent, after)
-	case err == nil && len(jobs) > 0:
-		b.unansweredClaims.noteAnswered(req.Worker, jobs)
-	}
-	return jobs, err
+	return q.wait.asLockBusy(asOrderedRace(err))
 }
 
-// queryJobs reads the columns that sql/claim.sql returns. It expects about size jobs, and drops
-// payloads and headers once they take more than room bytes together.
-func queryJobs(ctx context.Context, db queue.DB, worker string, size, room int, query string, args ...any) ([]*queue.Job, error) {
-	jobs := make([]*queue.Job, 0, min(size, 1000))
-	var headers []byte
-	var priority, attempt, most int64        // database/sql copies these types and prints and parses others
-	var key, lastError, group sql.NullString // NULL for nearly all jobs, which costs less than ""
-	err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-		job := &queue.Job{Worker: worker} // alone: in a block, one slow job would keep all payloads
-		err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &priority, &job.ScheduledAt,
-			&attempt, &most, &job.Fence, &job.CreatedAt, &key, &headers, &lastError, &group)
-		if err != nil {
-			return err
-		}
-		job.Priority, job.Attempt, job.MaxAttempts = int32(priority), int(attempt), int(most)
-		job.Key, job.LastError, job.Group = key.String, lastError.String, group.String
-		noteOrdered(job)
-		if room -= len(job.Payload) + len(headers); room < 0 && len(jobs) > 0 {
-			job.Payload, headers = nil, nil
-		}
-		job.Headers = sqlkit.DecodeHeaders(headers)
-		jobs = append(jobs, job)
-		return nil
-	}, query, args...)
-	return jobs, err
+// jobsOf returns the jobs among the rows, which are the statement's answer.
+func (q claimQuery) jobsOf(rows []*queue.Job) []*queue.Job {
+	if q.last == nil {
+		return rows
+	}
+	last := len(rows) - 1
+	q.last(rows[last])
+	return rows[:last]
+}
+
+// jobRows are jobs in the columns that sql/claim.sql returns.
+type jobRows struct {
+	jobs   []*queue.Job
+	worker string // the jobs' Worker
+	room   int    // once payloads and headers take more bytes together, they are dropped
+
+	headers                 []byte
+	priority, attempt, most int64          // database/sql copies these types and prints and parses others
+	key, lastError, group   sql.NullString // NULL for nearly all jobs, which costs less than ""
+}
+
+// newJobRows returns jobRows for about size jobs.
+func newJobRows(worker string, size, room int) *jobRows {
+	return &jobRows{jobs: make([]*queue.Job, 0, min(size, 1000)), worker: worker, room: room}
+}
+
+// scan reads a row.
+func (r *jobRows) scan(rows *sql.Rows) error {
+	job := &queue.Job{Worker: r.worker} // alone: in a block, one slow job would keep all payloads
+	err := rows.Scan(&job.ID, &job.Queue, &job.Kind, (*[]byte)(&job.Payload), &r.priority, &job.ScheduledAt,
+		&r.attempt, &r.most, &job.Fence, &job.CreatedAt, &r.key, &r.headers, &r.lastError, &r.group)
+	if err != nil {
+		return err
+	}
+	job.Priority, job.Attempt, job.MaxAttempts = int32(r.priority), int(r.attempt), int(r.most)
+	job.Key, job.LastError, job.Group = r.key.String, r.lastError.String, r.group.String
+	noteOrdered(job)
+	if r.room -= len(job.Payload) + len(r.headers); r.room < 0 && len(r.jobs) > 0 {
+		job.Payload, r.headers = nil, nil
+	}
+	job.Headers = sqlkit.DecodeHeaders(r.headers)
+	r.jobs = append(r.jobs, job)
+	return nil
 }
 
 // noteOrdered makes a job ordered that has the priority of ordered jobs in the table.

@@ -69,82 +69,102 @@ func (p patience) asLockBusy(err error) error {
 
 // claim is a Claim under way.
 type claim struct {
-	b      *Backend
-	req    queue.ClaimRequest
-	known  *knownRules
-	rest   []string // the queues that it has not claimed from
-	jobs   []*queue.Job
-	tries  int       // how often it has read the rules
-	isBusy bool      // it has passed over a queue whose lock other claims hold
-	until  time.Time // when it ends, once it has jobs
+	b           *Backend
+	req         queue.ClaimRequest
+	known       *knownRules
+	rest        []string // the queues that it has not claimed from
+	onlyOrdered bool     // of the first of them, only the ordered jobs are left
+	jobs        []*queue.Job
+	tries       int       // how often it has read the rules
+	isBusy      bool      // it has passed over a queue whose lock other claims hold
+	until       time.Time // when it ends, once it has jobs
 }
 
-// nextPart claims from the first queues that are left: a limited queue, or those that are not
-// limited, up to the first with ordered jobs. If the server knows better what they are, it is
-// called again for them.
-func (c *claim) nextPart(ctx context.Context) error {
-	n, isLimited, isOrdered := c.firstPart()
-	part := c.rest[:n]
-	err := c.add(ctx, part, func(ctx context.Context, req queue.ClaimRequest, wait patience) ([]*queue.Job, error) {
-		if isLimited {
-			return c.b.claimLimited(ctx, req, c.known, wait)
-		}
-		return c.b.claimPlain(ctx, req, c.known.version, wait)
-	})
-	if err == nil && isOrdered && !isFull(c.req, c.jobs) {
-		err = c.add(ctx, part[n-1:], func(ctx context.Context, req queue.ClaimRequest, wait patience) ([]*queue.Job, error) {
-			return c.b.claimOrdered(ctx, req, c.known.version, wait)
-		})
+// claimPart claims from the first part of the queues that are left. If the server knows better what
+// they are, it is called again for them. It is no error that other claims hold the lock of the
+// queue, unless the claim is of that queue only.
+func (c *claim) claimPart(ctx context.Context) (err error) {
+	n, isLimited, hasOrdered := c.firstPart()
+	req, wait := left(c.req, c.jobs), c.patience()
+	req.Queues = c.rest[:n]
+	if len(c.jobs) > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.until)
+		defer cancel()
 	}
+	var jobs []*queue.Job
 	switch {
-	case sqlState(err) == foundOrdered:
-		return c.b.findOrdered(ctx, part)
-	case sqlState(err) == rulesChanged && c.tries < rulesTries:
-		c.tries++
-		known, err := c.b.refreshRules(ctx)
-		if err == nil {
-			c.known = known
+	case isLimited:
+		jobs, err = c.b.claimLimited(ctx, req, c.known, wait)
+	case c.onlyOrdered:
+		jobs, err = c.b.claimOrdered(ctx, req, c.known.version, wait)
+	default:
+		r := c.b.rations.of(req, false)
+		if r.isRationed() {
+			jobs, err = c.b.claimPlainRationed(ctx, req, r, c.known.version, wait)
+			break
 		}
+		started := time.Now()
+		jobs, _, err = c.b.claimWithPayloads(ctx, req, c.b.spansClaim(wholeQueues(req.Queues), true, c.known.version, wait))
+		if err == nil {
+			c.b.rationIfCostly(ctx, req, r, time.Since(started), jobs)
+		}
+	}
+	c.jobs = append(c.jobs, jobs...)
+	if len(c.jobs) > 0 && c.until.IsZero() {
+		c.until = time.Now().Add(limits.RestOfClaim(req.Lease, longestRest))
+	}
+	switch state := sqlState(err); {
+	case wait != fullPatience && errors.Is(err, errClaimsBusy):
+		c.isBusy = true
+	case state == foundOrdered:
+		return c.b.findOrdered(ctx, req.Queues)
+	case state == rulesChanged && c.tries < rulesTries:
+		return c.refreshRules(ctx)
+	case err != nil:
 		return err
 	}
+	if c.onlyOrdered = hasOrdered && !c.onlyOrdered; c.onlyOrdered {
+		n--
+	}
 	c.rest = c.rest[n:]
-	return err
+	return nil
 }
 
-// firstPart returns how many of the queues that are left nextPart is about, and what they are.
-func (c *claim) firstPart() (n int, limited, ordered bool) {
-	if c.known.isLimited(c.rest[0]) {
+// firstPart returns how many of the queues that are left claimPart is about, and what they are: a
+// limited queue, those that are not limited, up to the first with ordered jobs, or the ordered jobs
+// of that one.
+func (c *claim) firstPart() (n int, isLimited, hasOrdered bool) {
+	switch {
+	case c.onlyOrdered:
+		return 1, false, true
+	case c.known.isLimited(c.rest[0]):
 		return 1, true, false
 	}
 	for n < len(c.rest) && !c.known.isLimited(c.rest[n]) {
 		n++
 	}
-	n, ordered = c.b.ordered.upTo(c.rest[:n], time.Now())
-	return n, false, ordered
+	n, hasOrdered = c.b.ordered.upTo(c.rest[:n], time.Now())
+	return n, false, hasOrdered
 }
 
-// add adds the jobs of one claim from the queues. It is no error that other claims hold the lock of
-// the queue, unless the claim is of that queue only.
-func (c *claim) add(ctx context.Context, queues []string, from func(context.Context, queue.ClaimRequest, patience) ([]*queue.Job, error)) error {
-	req, wait := left(c.req, c.jobs), sharedPatience
-	req.Queues = queues
+// patience returns for how long the next part waits for a lock.
+func (c *claim) patience() patience {
 	switch {
 	case len(c.jobs) > 0:
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.until)
-		defer cancel()
-		wait = noPatience
+		return noPatience
 	case len(c.req.Queues) == 1:
-		wait = fullPatience
+		return fullPatience
 	}
-	jobs, err := from(ctx, req, wait)
-	c.jobs = append(c.jobs, jobs...)
-	if len(c.jobs) > 0 && c.until.IsZero() {
-		c.until = time.Now().Add(limits.RestOfClaim(req.Lease, longestRest))
-	}
-	if wait != fullPatience && errors.Is(err, errClaimsBusy) {
-		c.isBusy = true
-		return nil
+	return sharedPatience
+}
+
+// refreshRules reads the rules, which have changed since.
+func (c *claim) refreshRules(ctx context.Context) error {
+	c.tries++
+	known, err := c.b.refreshRules(ctx)
+	if err == nil {
+		c.known, c.onlyOrdered = known, false
 	}
 	return err
 }

@@ -31,28 +31,52 @@ var errTooLong = fmt.Errorf("payload is longer than %d bytes", longestPayload)
 // payloads, a few at a time, and their payloads are read one by one.
 func (b *Backend) claimWithPayloads(ctx context.Context, req queue.ClaimRequest, q claimQuery) (jobs []*queue.Job, exhausted bool, err error) {
 	begun := time.Now()
-	room := req.MaxBytes()
-	readSingly := b.readSingly.Load() > 0
-	if !readSingly {
-		longest := maxShareFactor * int64(room) / int64(req.Limit)
-		if b.slow.areKnown() {
-			longest = min(longest, shortPayload)
+	for readSingly := b.readSingly.Load() > 0; ; readSingly = true {
+		longest := b.longestInClaim(req)
+		if readSingly {
+			req.Limit, longest = min(req.Limit, readSinglyLimit), -1
 		}
-		jobs, err = b.runClaim(ctx, req, q, longest)
-		if errors.Is(err, context.DeadlineExceeded) || isDataError(err) {
+		var rows *jobRows
+		sent := b.unansweredClaims.begin(req)
+		err = b.run(ctx, "claim", nil, func(db queue.DB) error {
+			rows = newJobRows(req.Worker, req.Limit, req.MaxBytes())
+			err := sqlkit.QueryRows(ctx, db, rows.scan, q.text, q.args(req, longest)...)
+			sent.noteTry(err)
+			return q.check(rows.jobs, err)
+		})
+		if err == nil {
+			jobs = q.jobsOf(rows.jobs)
+		}
+		sent.noteEnd(jobs, err)
+		isRefused := isDataError(err)
+		if !readSingly && (isRefused || errors.Is(err, context.DeadlineExceeded)) {
 			b.readSingly.Store(int64(req.Limit))
 		}
-		readSingly = isDataError(err)
+		switch {
+		case err == nil:
+			return b.readPayloads(ctx, req, jobs, readSingly, begun)
+		case readSingly || !isRefused:
+			return nil, false, err
+		}
 	}
-	if readSingly {
-		req.Limit = min(req.Limit, readSinglyLimit)
-		jobs, err = b.runClaim(ctx, req, q, -1)
+}
+
+// longestInClaim returns how many bytes a job's payload and headers may take in the table to come
+// with its claim.
+func (b *Backend) longestInClaim(req queue.ClaimRequest) int64 {
+	longest := maxShareFactor * int64(req.MaxBytes()) / int64(req.Limit)
+	if b.slow.areKnown() {
+		return min(longest, shortPayload)
 	}
-	if err != nil {
-		return nil, false, err
-	}
+	return longest
+}
+
+// readPayloads reads the payloads that did not come with their claim, which began at that time, and
+// releases the jobs whose payloads it does not read. It returns the others in order, and whether
+// they are all that the claim can find.
+func (b *Backend) readPayloads(ctx context.Context, req queue.ClaimRequest, jobs []*queue.Job, readSingly bool, begun time.Time) (read []*queue.Job, exhausted bool, err error) {
 	sortClaimed(jobs, req.Queues)
-	n, err := b.readMissing(ctx, jobs, room, begun)
+	n, err := b.readMissing(ctx, jobs, req.MaxBytes(), begun)
 	err = b.releaseUnread(ctx, jobs[n:], n == 0, err)
 	if readSingly {
 		b.readSingly.Add(-int64(max(n, 1)))

@@ -59,7 +59,9 @@ func (b *Backend) queryTx(ctx context.Context, db queue.DB, req queue.ClaimReque
 		if name, ok := known.firstLimited(req.Queues); ok && fresh {
 			return nil, limits.InTransaction(name)
 		} else if !ok {
-			jobs, err = queryJobs(ctx, db, "", 1, 0, b.sql["claim_tx"], textArray(req.Queues), kinds(req), known.version)
+			rows := newJobRows("", 1, 0)
+			err = sqlkit.QueryRows(ctx, db, rows.scan, b.sql["claim_tx"], textArray(req.Queues), kinds(req), known.version)
+			jobs = rows.jobs
 			if err != nil || len(jobs) == 0 || jobs[0].ID != 0 {
 				return jobs, err
 			}
@@ -98,9 +100,7 @@ func (b *Backend) settleUnreadable(ctx context.Context, req queue.ClaimRequest) 
 	defer cancel()
 	b.readSingly.Store(1)
 	req.Lease, req.Worker, req.Shared = time.Minute, unreadableWorker, true
-	q := b.spansClaim(unordered(wholeQueues(req.Queues)), false, b.rules.known().version)
-	q.wait = fullPatience
-	jobs, _, err := b.claimWithPayloads(ctx, req, q)
+	jobs, _, err := b.claimWithPayloads(ctx, req, b.spansClaim(unordered(wholeQueues(req.Queues)), false, b.rules.known().version, fullPatience))
 	for _, job := range jobs {
 		if job.Unreadable == nil {
 			b.release(ctx, releases(jobs)...)

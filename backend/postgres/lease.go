@@ -93,16 +93,17 @@ func (b *Backend) Reclaim(ctx context.Context, limit int) (jobs []*queue.Job, er
 	upTo, by := look.Arrays()
 	args := []any{limit, look.Latest, upTo, by, look.Since, look.Earliest}
 	err = b.passBad(ctx, operation, &b.badRows.reclaims, newUpkeep(b.sql["reclaim"], 6, ""), args, func(text string, last ...any) error {
-		var got []*queue.Job
-		err := b.run(ctx, operation, nil, func(db queue.DB) (err error) {
-			got, err = queryJobs(ctx, db, "", 0, 0, text, append(slices.Clip(args), last...)...)
-			return err
+		var got *jobRows
+		err := b.run(ctx, operation, nil, func(db queue.DB) error {
+			got = newJobRows("", 0, 0)
+			return sqlkit.QueryRows(ctx, db, got.scan, text, append(slices.Clip(args), last...)...)
 		})
-		if n := len(got) - 1; err == nil { // the last row has the clock
-			_, jump := b.clock.Note(look, got[n].CreatedAt.UnixMicro())
+		if err == nil { // the last row has the clock
+			n := len(got.jobs) - 1
+			_, jump := b.clock.Note(look, got.jobs[n].CreatedAt.UnixMicro())
 			clockwatch.Log(b.options.Logger, jump)
 			b.ticks.NoteJump(jump)
-			jobs = append(jobs, got[:n]...)
+			jobs = append(jobs, got.jobs[:n]...)
 		}
 		return err
 	})

@@ -121,6 +121,15 @@ func (b *Backend) addMarks(ctx context.Context, req queue.ClaimRequest, p *progr
 	}, b.sql["priorities"], queues.String(), firsts.String(), lasts.String(), maxMarks)
 }
 
+// claimPlainRationed claims jobs that are not ordered from queues that have no rules in that
+// version. The lock of a ration is held in this process only, and shortly.
+func (b *Backend) claimPlainRationed(ctx context.Context, req queue.ClaimRequest, r *ration, version int64, wait patience) ([]*queue.Job, error) {
+	if wait != noPatience {
+		wait = fullPatience
+	}
+	return b.claimRationed(ctx, req, r, wait, func(all []span) claimQuery { return b.spansClaim(all, false, version, wait) })
+}
+
 // claimRationed claims from the marks on, as ration_marks.go explains, with the statements that
 // claimIn returns. Claims of one ration run one after the other, because each begins where the last
 // has stopped.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -49,11 +50,37 @@ type unansweredClaim struct {
 	tried    time.Time // when their jobs were last released
 }
 
-// lastFence returns the highest fence of an answered claim, for a claim that is about to be sent.
-func (c *unansweredClaims) lastFence() int64 {
+// sentClaim is a claim that is about to be sent, or was sent.
+type sentClaim struct {
+	claims *unansweredClaims
+	req    queue.ClaimRequest
+	at     time.Time
+	after  int64 // a fence that was drawn before
+}
+
+// begin returns a claim that is about to be sent.
+func (c *unansweredClaims) begin(req queue.ClaimRequest) sentClaim {
+	at := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.fence
+	return sentClaim{c, req, at, c.fence}
+}
+
+// noteTry notes the error of one run of the statement, or nil.
+func (s sentClaim) noteTry(err error) {
+	if err != nil && !isRefused(err) && !isUnsent(err) {
+		s.claims.noteUnanswered(s)
+	}
+}
+
+// noteEnd notes what the last run came to, with its commit.
+func (s sentClaim) noteEnd(jobs []*queue.Job, err error) {
+	switch {
+	case errors.Is(err, queue.ErrUnknown): // the commit was not answered
+		s.claims.noteUnanswered(s)
+	case err == nil && len(jobs) > 0:
+		s.claims.noteAnswered(s.req.Worker, jobs)
+	}
 }
 
 // noteAnswered records the fence of an answered claim. The jobs have several if the sequence was
@@ -72,9 +99,9 @@ func (c *unansweredClaims) noteAnswered(worker string, jobs []*queue.Job) {
 }
 
 // noteUnanswered records that a claim was not answered, unless other processes use the worker's
-// name. The claim was sent at that time, after the fence was drawn.
-func (c *unansweredClaims) noteUnanswered(req queue.ClaimRequest, sent time.Time, after int64) {
-	if req.Shared {
+// name.
+func (c *unansweredClaims) noteUnanswered(s sentClaim) {
+	if s.req.Shared {
 		return
 	}
 	c.mu.Lock()
@@ -82,12 +109,12 @@ func (c *unansweredClaims) noteUnanswered(req queue.ClaimRequest, sent time.Time
 	if c.byWorker == nil {
 		c.byWorker = make(map[string]*unansweredClaim)
 	}
-	u := c.byWorker[req.Worker]
+	u := c.byWorker[s.req.Worker]
 	if u == nil {
-		u = &unansweredClaim{sent: sent, after: after}
-		c.byWorker[req.Worker] = u
+		u = &unansweredClaim{sent: s.at, after: s.after}
+		c.byWorker[s.req.Worker] = u
 	}
-	u.until = time.Now().Add(req.Lease)
+	u.until = time.Now().Add(s.req.Lease)
 }
 
 // takeRetries returns the failed releases, which are to be settled again now. It also returns a

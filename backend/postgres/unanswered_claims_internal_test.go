@@ -36,10 +36,11 @@ func TestFailedReleaseKeepsDelay(t *testing.T) {
 func TestAnsweredFences(t *testing.T) {
 	var c unansweredClaims
 	req := queue.ClaimRequest{Worker: "w", Lease: time.Minute}
-	c.noteUnanswered(req, time.Now(), 3)
+	sent := c.begin(req)
+	sent.noteEnd(nil, queue.ErrUnknown)
 	c.noteAnswered("w", []*queue.Job{{Fence: 8}, {Fence: 4}, {Fence: 4}})
 	_, u := c.takeRetries(req)
-	if u == nil || !slices.Equal(u.answered, []int64{8, 4}) || c.lastFence() != 8 {
-		t.Errorf("noted %+v, last fence %d; want the fences 8 and 4, and 8 as the last", u, c.lastFence())
+	if u == nil || !slices.Equal(u.answered, []int64{8, 4}) || c.begin(req).after != 8 {
+		t.Errorf("noted %+v, last fence %d; want the fences 8 and 4, and 8 as the last", u, c.begin(req).after)
 	}
 }
