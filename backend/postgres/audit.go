@@ -44,16 +44,11 @@ func (b *Backend) AuditLog(ctx context.Context, f queue.AuditFilter) (page []que
 	if f.JobID != 0 {
 		query = strings.Replace(query, "($3::bigint IS NULL OR job_id = $3::bigint)", "job_id = $3::bigint", 1)
 	}
-	err = b.run(ctx, "audit log", nil, func(db queue.DB) error {
-		page = nil
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var e queue.AuditEntry
-			err := rows.Scan(&e.ID, &e.At, &e.Actor, &e.Action, &e.Selection, &e.Count, &e.Reason, &e.JobID)
-			e.At = e.At.UTC()
-			page = append(page, e)
-			return err
-		}, query, sqlkit.OrNull(f.Actor), sqlkit.OrNull(f.Action), sqlkit.OrNull(f.JobID), f.Before, f.Limit)
-	})
+	page, err = readAll(ctx, b, "audit log", func(rows *sql.Rows, e *queue.AuditEntry) error {
+		err := rows.Scan(&e.ID, &e.At, &e.Actor, &e.Action, &e.Selection, &e.Count, &e.Reason, &e.JobID)
+		e.At = e.At.UTC()
+		return err
+	}, query, sqlkit.OrNull(f.Actor), sqlkit.OrNull(f.Action), sqlkit.OrNull(f.JobID), f.Before, f.Limit)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -78,28 +78,21 @@ func (b *Backend) writeReports(ctx context.Context, operation string, rows []rep
 
 // Workers implements [driver.Fleet] with sql/workers.sql. A standby has none to return: it is an
 // error there.
-func (b *Backend) Workers(ctx context.Context) (all []driver.WorkerRecord, err error) {
-	err = b.run(ctx, "list workers", nil, func(db queue.DB) error {
-		all = nil
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var w driver.WorkerRecord
-			var name string
-			var info []byte
-			var claimed, draining sql.NullTime
-			var silent int64
-			if err := rows.Scan(&name, &info, &w.StartedAt, &claimed, &draining, &w.SeenAt, &silent); err != nil {
-				return err
-			}
-			w.ClaimedAt, w.DrainingAt = claimed.Time, draining.Time
-			all = append(all, sqlkit.Worker(w, name, info, silent))
-			return nil
-		}, b.sql["workers"])
-	})
-	return all, err
+func (b *Backend) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
+	return readAll(ctx, b, "list workers", func(rows *sql.Rows, w *driver.WorkerRecord) error {
+		var name string
+		var info []byte
+		var claimed, draining sql.NullTime
+		var silent int64
+		err := rows.Scan(&name, &info, &w.StartedAt, &claimed, &draining, &w.SeenAt, &silent)
+		w.ClaimedAt, w.DrainingAt = claimed.Time, draining.Time
+		*w = sqlkit.Worker(*w, name, info, silent)
+		return err
+	}, b.sql["workers"])
 }
 
 // Runs implements [driver.Fleet] with sql/runs.sql.
-func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []driver.RunningJob, err error) {
+func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driver.RunningJob, error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, fmt.Errorf("postgres: %s: %w", operation, err)
@@ -108,16 +101,10 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 	if len(workers) > 0 {
 		names = textArray(workers)
 	}
-	err = b.run(ctx, operation, nil, func(db queue.DB) error {
-		all = nil
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var r driver.RunningJob
-			var took int64
-			err := rows.Scan(&r.Worker, &r.ID, &r.Queue, &r.Kind, &r.Attempt, &r.Since, &took)
-			r.Took = sqlkit.Duration(max(took, 0))
-			all = append(all, r)
-			return err
-		}, b.sql["runs"], names, most)
-	})
-	return all, err
+	return readAll(ctx, b, operation, func(rows *sql.Rows, r *driver.RunningJob) error {
+		var took int64
+		err := rows.Scan(&r.Worker, &r.ID, &r.Queue, &r.Kind, &r.Attempt, &r.Since, &took)
+		r.Took = sqlkit.Duration(max(took, 0))
+		return err
+	}, b.sql["runs"], names, most)
 }

@@ -34,12 +34,10 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err e
 		if size > countable {
 			query, args = b.sql["count_sample"], []any{100 * sampleSize / float64(size)}
 		}
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var c queue.StatusCount
-			err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
-			counts = append(counts, c)
-			return err
+		counts, err = sqlkit.QueryAll(ctx, db, func(rows *sql.Rows, c *queue.StatusCount) error {
+			return rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
 		}, query, args...)
+		return err
 	})
 	return counts, err
 }

@@ -289,11 +289,8 @@ func (b *Backend) fallAsleep(ctx context.Context, worker string, queues []string
 func (b *Backend) lookAgain(ctx context.Context, worker string, isNew bool) (next time.Duration, hasEnded bool, err error) {
 	var open []string
 	err = b.run(ctx, "sleep", nil, func(db queue.DB) error {
-		open = nil
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			open = append(open, "")
-			return rows.Scan(&open[len(open)-1])
-		}, b.sql["unaware"])
+		open, err = sqlkit.QueryAll(ctx, db, sqlkit.ScanValue[string], b.sql["unaware"])
+		return err
 	})
 	if err != nil {
 		b.sleepers.forget(worker)

@@ -181,20 +181,6 @@ func (c *rateColumns) add(r queue.Rate) {
 }
 
 // Rules implements [driver.Ruler] with sql/rules.sql.
-func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
-	err = b.run(ctx, "list rules", nil, func(db queue.DB) error {
-		rules = nil
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var r queue.Rule
-			var holdsDead bool
-			err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead,
-				&r.Rate.Jobs, (*int64)(&r.Rate.Per), &r.Rate.Burst, &r.GroupRate.Jobs, (*int64)(&r.GroupRate.Per), &r.GroupRate.Burst)
-			if holdsDead {
-				r.OnDead = queue.HoldDead
-			}
-			rules = append(rules, r)
-			return err
-		}, b.sql["rules"])
-	})
-	return rules, err
+func (b *Backend) Rules(ctx context.Context) ([]queue.Rule, error) {
+	return readAll(ctx, b, "list rules", sqlkit.ScanRule, b.sql["rules"])
 }

@@ -159,6 +159,17 @@ func readCommitted(ctx context.Context, conn rawConn, f func(queue.DB) error) er
 	return nil
 }
 
+// readAll runs a query on the backend's own handle, and returns what scan reads of each row.
+func readAll[T any](
+	ctx context.Context, b *Backend, operation string, scan func(*sql.Rows, *T) error, query string, args ...any,
+) (all []T, err error) {
+	err = b.run(ctx, operation, nil, func(db queue.DB) error {
+		all, err = sqlkit.QueryAll(ctx, db, scan, query, args...)
+		return err
+	})
+	return all, err
+}
+
 // queryIDs runs a query whose rows are ids.
 func (b *Backend) queryIDs(ctx context.Context, operation string, db queue.DB, query string, args ...any) (ids []int64, err error) {
 	err = b.run(ctx, operation, db, func(db queue.DB) error {

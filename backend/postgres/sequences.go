@@ -74,14 +74,10 @@ func setSequence(schema string, s Sequence) string {
 }
 
 // sequencesBehind returns the sequences that are behind.
-func sequencesBehind(ctx context.Context, db queue.DB, schema string) (list []Sequence, err error) {
-	err = sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-		var s Sequence
-		err := rows.Scan(&s.Name, &s.Last, &s.Used)
-		list = append(list, s)
-		return err
+func sequencesBehind(ctx context.Context, db queue.DB, schema string) ([]Sequence, error) {
+	return sqlkit.QueryAll(ctx, db, func(rows *sql.Rows, s *Sequence) error {
+		return rows.Scan(&s.Name, &s.Last, &s.Used)
 	}, inSchema(`SELECT sequence, last, used FROM errand.sequences_behind()`, schema))
-	return list, err
 }
 
 // checkSequences returns a [*queue.SetupError] if a sequence of IDs is behind. That of the fences

@@ -78,21 +78,12 @@ func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) (all []queue.S
 		sqlkit.OrNull(f.Queue), sqlkit.OrNull(f.Kind), sqlkit.OrNull(f.From), sqlkit.OrNull(f.To), sqlkit.OrNull(int64(f.Step / time.Second)),
 		f.ByQueue, f.ByKind, f.Times,
 	}
-	err = b.run(ctx, operation, nil, func(db queue.DB) error {
-		all = nil
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var r queue.StatsRecord
-			var ran, waited int64
-			var runTimes, waitTimes []byte
-			err := rows.Scan(&r.At, &r.Queue, &r.Kind, &r.Done, &r.Failed, &r.Dead, &r.Lost, &ran, &waited, &runTimes, &waitTimes)
-			if err != nil {
-				return err
-			}
-			r.At, r.Ran, r.Waited = r.At.UTC(), sqlkit.Duration(ran), sqlkit.Duration(waited)
-			r.RunTimes, r.WaitTimes = sqlkit.DecodeHistogram(runTimes), sqlkit.DecodeHistogram(waitTimes)
-			all = append(all, r)
-			return nil
-		}, b.sql["stats"], args...)
-	})
-	return all, err
+	return readAll(ctx, b, operation, func(rows *sql.Rows, r *queue.StatsRecord) error {
+		var ran, waited int64
+		var runTimes, waitTimes []byte
+		err := rows.Scan(&r.At, &r.Queue, &r.Kind, &r.Done, &r.Failed, &r.Dead, &r.Lost, &ran, &waited, &runTimes, &waitTimes)
+		r.At, r.Ran, r.Waited = r.At.UTC(), sqlkit.Duration(ran), sqlkit.Duration(waited)
+		r.RunTimes, r.WaitTimes = sqlkit.DecodeHistogram(runTimes), sqlkit.DecodeHistogram(waitTimes)
+		return err
+	}, b.sql["stats"], args...)
 }

@@ -43,17 +43,12 @@ func (b *Backend) AuditLog(ctx context.Context, f queue.AuditFilter) (page []que
 	if f.JobID != 0 {
 		query = strings.Replace(query, "(?3 IS NULL OR job_id = ?3)", "job_id = ?3", 1)
 	}
-	err = b.read(ctx, "audit log", func(db queue.DB) error {
-		page = nil
-		return queryRows(ctx, db, func(rows *sql.Rows) error {
-			var e queue.AuditEntry
-			var at int64
-			err := rows.Scan(&e.ID, &at, &e.Actor, &e.Action, &e.Selection, &e.Count, &e.Reason, &e.JobID)
-			e.At = timeAt(at)
-			page = append(page, e)
-			return err
-		}, query, sqlkit.OrNull(f.Actor), sqlkit.OrNull(f.Action), sqlkit.OrNull(f.JobID), f.Before, f.Limit)
-	})
+	page, err = readAll(ctx, b, "audit log", func(rows *sql.Rows, e *queue.AuditEntry) error {
+		var at int64
+		err := rows.Scan(&e.ID, &at, &e.Actor, &e.Action, &e.Selection, &e.Count, &e.Reason, &e.JobID)
+		e.At = timeAt(at)
+		return err
+	}, query, sqlkit.OrNull(f.Actor), sqlkit.OrNull(f.Action), sqlkit.OrNull(f.JobID), f.Before, f.Limit)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -60,29 +60,21 @@ func ago(at int64, age time.Duration) any {
 }
 
 // Workers implements [driver.Fleet] with sql/workers.sql.
-func (b *Backend) Workers(ctx context.Context) (all []driver.WorkerRecord, err error) {
-	err = b.read(ctx, "list workers", func(db queue.DB) error {
-		all = nil
-		at := now()
-		return queryRows(ctx, db, func(rows *sql.Rows) error {
-			var w driver.WorkerRecord
-			var name string
-			var info []byte
-			var started, seen int64
-			var claimed, draining sql.NullInt64
-			if err := rows.Scan(&name, &info, &started, &claimed, &draining, &seen); err != nil {
-				return err
-			}
-			w.StartedAt, w.ClaimedAt, w.DrainingAt, w.SeenAt = timeAt(started), timeOrZero(claimed), timeOrZero(draining), timeAt(seen)
-			all = append(all, sqlkit.Worker(w, name, info, at-seen))
-			return nil
-		}, b.sql["workers"])
-	})
-	return all, err
+func (b *Backend) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
+	return readAll(ctx, b, "list workers", func(rows *sql.Rows, w *driver.WorkerRecord) error {
+		var name string
+		var info []byte
+		var started, seen int64
+		var claimed, draining sql.NullInt64
+		err := rows.Scan(&name, &info, &started, &claimed, &draining, &seen)
+		w.StartedAt, w.ClaimedAt, w.DrainingAt, w.SeenAt = timeAt(started), timeOrZero(claimed), timeOrZero(draining), timeAt(seen)
+		*w = sqlkit.Worker(*w, name, info, now()-seen)
+		return err
+	}, b.sql["workers"])
 }
 
 // Runs implements [driver.Fleet] with sql/runs.sql.
-func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []driver.RunningJob, err error) {
+func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driver.RunningJob, error) {
 	const operation = "list runs"
 	if err := driver.CheckRuns(most, workers); err != nil {
 		return nil, fmt.Errorf("sqlite: %s: %w", operation, err)
@@ -91,17 +83,10 @@ func (b *Backend) Runs(ctx context.Context, most int, workers ...string) (all []
 	if len(workers) > 0 {
 		names = stringList(workers)
 	}
-	err = b.read(ctx, operation, func(db queue.DB) error {
-		all = nil
-		at := now()
-		return queryRows(ctx, db, func(rows *sql.Rows) error {
-			var r driver.RunningJob
-			var attempts, since int64
-			err := rows.Scan(&r.Worker, &r.ID, &r.Queue, &r.Kind, &attempts, &since)
-			r.Attempt, r.Since, r.Took = int(clamp32(attempts)), timeAt(since), sqlkit.Duration(max(at-since, 0))
-			all = append(all, r)
-			return err
-		}, b.sql["runs"], names, most)
-	})
-	return all, err
+	return readAll(ctx, b, operation, func(rows *sql.Rows, r *driver.RunningJob) error {
+		var attempts, since int64
+		err := rows.Scan(&r.Worker, &r.ID, &r.Queue, &r.Kind, &attempts, &since)
+		r.Attempt, r.Since, r.Took = int(clamp32(attempts)), timeAt(since), sqlkit.Duration(max(now()-since, 0))
+		return err
+	}, b.sql["runs"], names, most)
 }

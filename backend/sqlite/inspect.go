@@ -99,14 +99,11 @@ func estimate(few, sample []queue.StatusCount, times float64) (counts []queue.St
 	return counts
 }
 
-func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) (counts []queue.StatusCount, err error) {
-	err = queryRows(ctx, db, func(rows *sql.Rows) error {
-		c := queue.StatusCount{Exact: true}
-		err := rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs)
-		counts = append(counts, c)
-		return err
+func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) ([]queue.StatusCount, error) {
+	return queryAll(ctx, db, func(rows *sql.Rows, c *queue.StatusCount) error {
+		c.Exact = true
+		return rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs)
 	}, query, args...)
-	return counts, err
 }
 
 // Jobs implements [driver.Inspector] with sql/list.sql, or with sql/list_pending.sql for a filter

@@ -117,25 +117,10 @@ func (b *Backend) changeRules(
 }
 
 // Rules implements [driver.Ruler] with sql/rules.sql.
-func (b *Backend) Rules(ctx context.Context) (rules []queue.Rule, err error) {
-	err = b.read(ctx, "list rules", func(db queue.DB) error {
-		rules, err = b.readRules(ctx, db)
-		return err
-	})
-	return rules, err
+func (b *Backend) Rules(ctx context.Context) ([]queue.Rule, error) {
+	return readAll(ctx, b, "list rules", sqlkit.ScanRule, b.sql["rules"])
 }
 
-func (b *Backend) readRules(ctx context.Context, db queue.DB) (rules []queue.Rule, err error) {
-	err = queryRows(ctx, db, func(rows *sql.Rows) error {
-		var r queue.Rule
-		var holdsDead bool
-		err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead,
-			&r.Rate.Jobs, (*int64)(&r.Rate.Per), &r.Rate.Burst, &r.GroupRate.Jobs, (*int64)(&r.GroupRate.Per), &r.GroupRate.Burst)
-		if holdsDead {
-			r.OnDead = queue.HoldDead
-		}
-		rules = append(rules, r)
-		return err
-	}, b.sql["rules"])
-	return rules, err
+func (b *Backend) readRules(ctx context.Context, db queue.DB) ([]queue.Rule, error) {
+	return queryAll(ctx, db, sqlkit.ScanRule, b.sql["rules"])
 }

@@ -53,14 +53,8 @@ func (b *Backend) Schedules(ctx context.Context) (all []queue.ScheduleRecord, er
 	return sqlkit.Records(rows), err
 }
 
-func queryScheduleRows(ctx context.Context, db queue.DB, query string, args ...any) (all []sqlkit.ScheduleRow, err error) {
-	err = queryRows(ctx, db, func(rows *sql.Rows) error {
-		var r sqlkit.ScheduleRow
-		err := rows.Scan(r.Targets()...)
-		all = append(all, r)
-		return err
-	}, query, args...)
-	return all, err
+func queryScheduleRows(ctx context.Context, db queue.DB, query string, args ...any) ([]sqlkit.ScheduleRow, error) {
+	return queryAll(ctx, db, func(rows *sql.Rows, r *sqlkit.ScheduleRow) error { return rows.Scan(r.Targets()...) }, query, args...)
 }
 
 // changeSchedules makes a change to the named schedules, in one transaction. It returns how many

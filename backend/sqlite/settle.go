@@ -205,12 +205,6 @@ func actions(outcomes []queue.Outcome, at int64) string {
 }
 
 // queryIDs reads a column of ids.
-func queryIDs(ctx context.Context, db queue.DB, query string, args ...any) (ids []int64, err error) {
-	err = queryRows(ctx, db, func(rows *sql.Rows) error {
-		var id int64
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, query, args...)
-	return ids, err
+func queryIDs(ctx context.Context, db queue.DB, query string, args ...any) ([]int64, error) {
+	return queryAll(ctx, db, sqlkit.ScanValue[int64], query, args...)
 }

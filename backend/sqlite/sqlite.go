@@ -110,6 +110,29 @@ func queryRows(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, que
 	return run()
 }
 
+// queryAll runs a query, and returns what scan reads of each row.
+func queryAll[T any](ctx context.Context, db queue.DB, scan func(*sql.Rows, *T) error, query string, args ...any) (all []T, err error) {
+	run := func() error {
+		all, err = sqlkit.QueryAll(ctx, db, scan, query, args...)
+		return err
+	}
+	if h, ok := db.(callerHandle); ok {
+		return all, h.retryBusy(run)
+	}
+	return all, run()
+}
+
+// readAll runs a query on the backend's own handle, and returns what scan reads of each row.
+func readAll[T any](
+	ctx context.Context, b *Backend, operation string, scan func(*sql.Rows, *T) error, query string, args ...any,
+) (all []T, err error) {
+	err = b.read(ctx, operation, func(db queue.DB) error {
+		all, err = queryAll(ctx, db, scan, query, args...)
+		return err
+	})
+	return all, err
+}
+
 // exec runs a statement that returns no rows.
 func exec(ctx context.Context, db queue.DB, query string, args ...any) (result sql.Result, err error) {
 	run := func() error {

@@ -24,3 +24,19 @@ func QueryRows(ctx context.Context, db queue.DB, scan func(*sql.Rows) error, que
 	}
 	return rows.Close()
 }
+
+// QueryAll runs a query, and returns what scan reads of each row, also of the rows before an error.
+func QueryAll[T any](ctx context.Context, db queue.DB, scan func(*sql.Rows, *T) error, query string, args ...any) (all []T, err error) {
+	err = QueryRows(ctx, db, func(rows *sql.Rows) error {
+		var item T
+		if err := scan(rows, &item); err != nil {
+			return err
+		}
+		all = append(all, item)
+		return nil
+	}, query, args...)
+	return all, err
+}
+
+// ScanValue is the scan of [QueryAll] for rows of one column.
+func ScanValue[T any](rows *sql.Rows, value *T) error { return rows.Scan(value) }

@@ -2,6 +2,7 @@ package sqlkit
 
 import (
 	"cmp"
+	"database/sql"
 	"slices"
 
 	"github.com/errandhq/errand/queue"
@@ -24,4 +25,15 @@ func CheckedRules(rules []queue.Rule) ([]queue.Rule, error) {
 	}
 	slices.SortStableFunc(rules, order)
 	return slices.CompactFunc(rules, func(a, b queue.Rule) bool { return order(a, b) == 0 }), nil
+}
+
+// ScanRule reads a row of sql/rules.sql.
+func ScanRule(rows *sql.Rows, r *queue.Rule) error {
+	var holdsDead bool
+	err := rows.Scan(&r.Queue, &r.Group, &r.Paused, &r.Running, &r.PerGroup, &r.Share, &holdsDead,
+		&r.Rate.Jobs, (*int64)(&r.Rate.Per), &r.Rate.Burst, &r.GroupRate.Jobs, (*int64)(&r.GroupRate.Per), &r.GroupRate.Burst)
+	if holdsDead {
+		r.OnDead = queue.HoldDead
+	}
+	return err
 }
