@@ -79,7 +79,9 @@ type heldJobs struct {
 	first    *heldJob         // a list: a map would cost each job a sixth of the engine's time
 	count    [heldStates]int  // jobs in each state; of ended, all so far
 	busy     int              // handlers that run
-	finished []*heldJob       // the jobs in the state finished, in the order in which to settle them
+	finished []*heldJob       // jobs in the state finished, in the order in which to settle them
+	failed   []*heldJob       // the others in that state, whose outcomes have failed
+	isFresh  bool             // the last batch had outcomes that have not failed
 	contexts []handlerContext // for the handlers that follow
 }
 
@@ -235,20 +237,16 @@ func (hs *heldJobs) finishWith(h *heldJob, end runEnd) {
 }
 
 // take moves the first finished jobs to settling: at most n, or at most retries if their outcomes
-// have failed before. The two are never in one batch.
+// have failed before. The two are never in one batch. They take turns, so that neither waits for
+// all of the others.
 func (hs *heldJobs) take(n, retries int) []*heldJob {
-	if len(hs.finished) > 0 && hs.finished[0].retried {
-		n = retries
+	list := &hs.finished
+	if hs.isFresh = len(hs.failed) == 0 || !hs.isFresh && len(hs.finished) > 0; !hs.isFresh {
+		list, n = &hs.failed, retries
 	}
-	for i, h := range hs.finished[:min(n, len(hs.finished))] {
-		if h.retried != hs.finished[0].retried {
-			n = i
-			break
-		}
-	}
-	n = min(n, len(hs.finished))
-	batch := hs.finished[:n:n]
-	hs.finished = hs.finished[n:]
+	n = min(n, len(*list))
+	batch := (*list)[:n:n]
+	*list = (*list)[n:]
 	for _, h := range batch {
 		hs.move(h, stateSettling)
 	}
@@ -256,13 +254,13 @@ func (hs *heldJobs) take(n, retries int) []*heldJob {
 }
 
 // putBack notes that the outcomes of settling jobs could not be recorded. They are settled again
-// after the outcomes that wait already.
+// after the others that have failed.
 func (hs *heldJobs) putBack(batch []*heldJob) {
 	for _, h := range batch {
 		if h.state == stateSettling {
 			h.retried = true
 			hs.move(h, stateFinished)
-			hs.finished = append(hs.finished, h)
+			hs.failed = append(hs.failed, h)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (m *heldModel) check(t *testing.T, after string) {
 				t.Errorf("after %s: job %d is %v and not held", after, h.job.ID, h.state)
 			}
 		}
-		if listed := slices.Contains(m.finished, h); listed != (h.state == stateFinished) {
+		if listed := slices.Contains(append(m.failed, m.finished...), h); listed != (h.state == stateFinished) {
 			t.Errorf("after %s: a job is %v, in the list of finished jobs: %v", after, h.state, listed)
 		}
 	}

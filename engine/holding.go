@@ -207,7 +207,7 @@ func (held *holding) take(n, retries int) []*heldJob {
 func (held *holding) hasFinished() bool {
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	return len(held.jobs.finished) > 0
+	return held.jobs.count[stateFinished] > 0
 }
 
 // recorded corrects the events of a batch by what the backend has recorded: nothing of the lost

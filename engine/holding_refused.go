@@ -8,7 +8,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// putBack puts a batch that could not be settled, because of err, behind the other finished jobs.
+// putBack puts a batch that could not be settled, because of err, behind the others of that kind.
 func (held *holding) putBack(batch []*heldJob, err error) {
 	held.mu.Lock()
 	defer held.mu.Unlock()

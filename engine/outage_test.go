@@ -269,6 +269,36 @@ func TestPoisonBesideSingles(t *testing.T) {
 	}
 }
 
+// TestPoisonCrowd: jobs that end later do not wait for hundreds of outcomes that the backend cannot
+// record, and of which none is recorded.
+func TestPoisonCrowd(t *testing.T) {
+	for name, after := range map[string]time.Duration{"soon": 2 * time.Second, "later": 40 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const poisoned = 3000
+				q := &meddled{Queue: newQueue(t, poisoned), before: func(_ context.Context, c call) error {
+					if c.operation == "settle" && slices.ContainsFunc(c.jobs, func(j *queue.Job) bool { return j.ID <= poisoned }) {
+						return errPlain
+					}
+					return nil
+				}}
+				w := start(t, engine.Worker{Backend: q, Concurrency: 100, Handler: taking(0)})
+				time.Sleep(after)
+				for i := range 60 {
+					enqueue(t, q, newTask(i))
+					time.Sleep(time.Second)
+				}
+				wantCount(t, q, queue.StatusCompleted, 60)
+				wantCount(t, q, queue.StatusRunning, poisoned)
+				w.cancel()
+				if took, err := w.wait(); err == nil || took > 8*time.Second {
+					t.Errorf("Run returned %v after %v, want an error within 8s", err, took)
+				}
+			})
+		})
+	}
+}
+
 // TestLonePoisonOutcome: the backend cannot record the outcome of the only job. The log names the
 // job once the failure is no short outage, and then once a minute.
 func TestLonePoisonOutcome(t *testing.T) {

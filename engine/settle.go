@@ -47,10 +47,12 @@ func newSettling(s *shared, held *holding, w *wakeups, r *reporting) *settling {
 // when ctx ends.
 //
 // After a failure it retries without limit. Outcomes that have failed are in batches of their own,
-// and each failure halves the next of them, so that an outcome that the backend cannot record is
-// alone in its batch at last. If the backend refuses that outcome again after it has recorded other
-// outcomes, settleAlone retries it, and the others do not wait. Outcomes of jobs that a transaction
-// has locked, or whose backend has failed while others work, go to settleAlone at once.
+// which take turns with those of other outcomes. Each failure halves the next of them, so that an
+// outcome that the backend cannot record is alone in its batch at last. If the backend refuses that
+// outcome again after it has recorded other outcomes, settleAlone retries it, and the others do not
+// wait. If it has recorded none for some seconds, the next batch of other outcomes is a large one:
+// should all of them fail, later ones need not wait behind them. Outcomes of jobs that a
+// transaction has locked, or whose backend has failed while others work, go to settleAlone at once.
 func (s *settling) settleLoop(ctx context.Context) {
 	log := s.watchCalls("settle")
 	size, retries := maxSettle, maxSettle // of the next batch, and of the next with outcomes that have failed
@@ -98,9 +100,14 @@ func (s *settling) settleLoop(ctx context.Context) {
 			named = time.Now()
 			s.logRefused(batch[0].job, err)
 		}
-		retries = max(len(batch)/2, 1)
-		if !areRetried {
-			size = retries
+		half := max(len(batch)/2, 1)
+		retries = min(retries, half)
+		switch {
+		case areRetried:
+		case time.Since(log.Since()) < upkeep.LongestPause:
+			size = half
+		default:
+			size = maxSettle
 		}
 		s.held.putBack(batch, err)
 		if !upkeep.Sleep(ctx, pause) {
