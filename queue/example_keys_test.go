@@ -20,7 +20,7 @@ var SaveDraft = queue.NewKind[Draft]("draft.save")
 // saveSoon saves a draft two seconds after its last change, and at least once a minute.
 func saveSoon(ctx context.Context, q queue.Enqueuer, d Draft) (*queue.Job, error) {
 	job := SaveDraft.New(d)
-	job.Key, job.OnDuplicate = fmt.Sprint("draft-", d.Doc), queue.Replace
+	job.Key, job.OnDuplicate = queue.KeyOf(SaveDraft.Name, d.Doc), queue.Replace
 	job.Delay, job.MaxDelay = 2*time.Second, time.Minute
 	return job, q.Enqueue(ctx, nil, job)
 }
@@ -50,7 +50,7 @@ var UpdateTotal = queue.NewKind[int]("total.update")
 // totalChanged says that the total of an account has to be computed again.
 func totalChanged(ctx context.Context, q queue.Enqueuer, db queue.DB, account int) error {
 	job := UpdateTotal.New(account)
-	job.Key, job.OnDuplicate = fmt.Sprint("total-", account), queue.Replace
+	job.Key, job.OnDuplicate = queue.KeyOf(UpdateTotal.Name, account), queue.Replace
 	return q.Enqueue(ctx, db, job)
 }
 
