@@ -83,7 +83,7 @@ func (c *claims) claimLoop(ctx, claims context.Context) {
 	var until time.Time // while asleep: how long the answer of Sleep is valid
 	for ctx.Err() == nil {
 		n, free := c.held.roomNow()
-		if _, mayClaim := c.held.kindsToClaim(); n == 0 || !mayClaim {
+		if _, isPaused := c.paused.Without(c.kinds); n == 0 || isPaused {
 			c.awaitRoom(ctx)
 			continue
 		}
@@ -199,8 +199,8 @@ func isFull(req queue.ClaimRequest, jobs []*queue.Job) bool {
 
 // sizedRequest returns the request for n jobs, or for fewer if claims were not answered in time.
 func (c *claims) sizedRequest(n int) queue.ClaimRequest {
-	kinds, ok := c.held.kindsToClaim()
-	if !ok { // paused since roomNow: holding.add releases the jobs
+	kinds, isPaused := c.paused.Without(c.kinds)
+	if isPaused { // since roomNow: holding.add releases the jobs
 		kinds = c.kinds
 	}
 	req := c.request(kinds, max(n>>c.shrinkage, 1))

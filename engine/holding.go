@@ -19,12 +19,11 @@ type holding struct {
 	finished chan struct{} // signals the settle loop: there are outcomes
 	work     chan *heldJob // claimed jobs on their way to a slot
 
-	mu     sync.Mutex
-	jobs   heldJobs // claimed and not yet settled
-	ahead  ahead    // how many jobs to claim
-	slots  int      // goroutines that run handlers, busy or not
-	paused []string // the kinds that are paused
-	stop   stopping
+	mu    sync.Mutex
+	jobs  heldJobs // claimed and not yet settled
+	ahead ahead    // how many jobs to claim
+	slots int      // goroutines that run handlers, busy or not
+	stop  stopping
 }
 
 func newHolding(s *shared) *holding {
@@ -89,7 +88,7 @@ func (held *holding) add(jobs []*queue.Job, leased time.Time) (added []heldJob, 
 		return nil, 0
 	}
 	for i := range added {
-		if held.isPaused(added[i].job) { // since the claim began
+		if held.paused.Has(added[i].job.Kind) { // since the claim began
 			held.release(&added[i])
 		}
 	}
@@ -193,6 +192,17 @@ func (held *holding) release(h *heldJob) {
 	}
 	held.jobs.release(h)
 	signal(held.finished)
+}
+
+// releasePaused releases the jobs of paused kinds that have not been started.
+func (held *holding) releasePaused() {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	for h := range held.jobs.all() {
+		if h.state == stateWaiting && held.paused.Has(h.job.Kind) {
+			held.release(h)
+		}
+	}
 }
 
 // take takes finished jobs, the oldest first: at most n, or at most retries whose outcomes have

@@ -140,7 +140,7 @@ func (r *reporting) newReport(draining time.Time) driver.WorkerReport {
 	report := driver.WorkerReport{WorkerInfo: driver.WorkerInfo{
 		Name: r.Name, Host: host, PID: pid, Version: version(),
 		Queues: slices.Clone(r.Queues), Kinds: slices.Clone(r.kinds), Concurrency: r.Concurrency,
-		Lease: min(r.Lease, check.MaxDelay), Grace: min(r.Grace, check.MaxDelay), Listens: r.wakeups.canWake.Load(), Poll: r.wakeups.poll(),
+		Lease: min(r.Lease, check.MaxDelay), Grace: min(r.Grace, check.MaxDelay), Listens: r.wakeups.waker.CanWake(), Poll: r.wakeups.waker.Poll(),
 	}}
 	report.Busy, report.Waiting = r.held.load()
 	report.Refused, report.RefusedCount = r.held.refused()

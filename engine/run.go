@@ -133,7 +133,7 @@ func (r *run) startUpkeep(ctx, telling context.Context, loops *sync.WaitGroup) {
 	if pauser, ok := driver.As[driver.Pauser](r.Backend); ok && r.kinds != nil {
 		_ = upkeep.ReadPauses(ctx, pauser, r.upkeep.setPauses) // if it fails, the loop reads them and reports the error
 		loops.Go(func() {
-			upkeep.PauseLoop(ctx, pauser, r.watchCalls("read paused kinds"), r.wakeups.poll, r.upkeep.setPauses)
+			upkeep.PauseLoop(ctx, pauser, r.watchCalls("read paused kinds"), r.wakeups.waker.Poll, r.upkeep.setPauses)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/handling"
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -29,7 +30,7 @@ const (
 )
 
 // shared is what every part of a running worker knows: the Worker's fields, and what follows from
-// them. None of it changes once the loops have started, except for the last two, which have locks
+// them. None of it changes once the loops have started, except for the last three, which have locks
 // of their own.
 type shared struct {
 	Worker
@@ -44,6 +45,7 @@ type shared struct {
 
 	failures failureLog
 	outage   outage
+	paused   upkeep.Pauses // the paused kinds; none if the worker claims every kind
 }
 
 // outage is when a call last failed because of the database.

@@ -121,15 +121,17 @@ func (u *upkeeping) tickLoop(ctx context.Context) {
 		return
 	}
 	upkeep.FireLoop(ctx, runner, u.watchCalls("firing schedules"), u.wakeups.tick, func() {
-		if !u.wakeups.canWake.Load() {
+		if !u.wakeups.waker.CanWake() {
 			signal(u.wakeups.wake)
 		}
 	})
 }
 
-// setPauses notes which kinds are paused.
+// setPauses notes which kinds are paused, and releases their jobs that have not been started.
 func (u *upkeeping) setPauses(kinds []string) {
-	if u.held.pause(kinds) {
+	hasResumed := u.paused.Set(kinds)
+	u.held.releasePaused()
+	if hasResumed {
 		signal(u.wakeups.wake)
 		signal(u.held.room)
 	}

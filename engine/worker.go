@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/check"
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -188,7 +189,7 @@ func (w Worker) check() error {
 	case w.Lease < shortestLease:
 		return invalid("Worker.Lease", "%v: at least %v, or 0 for %v", w.Lease, shortestLease, defaultLease)
 	case w.Poll != 0 && w.Poll < time.Millisecond:
-		return invalid("Worker.Poll", "%v: at least 1ms, or 0 for %v", w.Poll, defaultPoll)
+		return invalid("Worker.Poll", "%v: at least 1ms, or 0 for %v", w.Poll, upkeep.DefaultPoll)
 	case w.Timeout < 0:
 		return invalid("Worker.Timeout", "%v: at least 0", w.Timeout)
 	case w.Grace < 0:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/engine"
+	"github.com/errandhq/errand/internal/upkeep"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -39,7 +40,7 @@ type Options struct {
 	// counts for itself.
 	MaxRequests, MaxEnqueued int
 	// Poll is how often the gateway looks for jobs for the clients that wait, beside the wake-ups of
-	// the backend. 0 means 5 s, or 1 s if the backend cannot wake workers.
+	// the backend. 0 means 5 s, or 1 s if the backend cannot wake workers; more than 30 s means 30 s.
 	Poll time.Duration
 	// Reclaim is how often the gateway reclaims expired jobs, as workers do; 0 means 5 s.
 	Reclaim time.Duration
@@ -55,10 +56,6 @@ const (
 	// longestWait is the longest that a client waits on the gateway. Proxies end requests that take
 	// longer.
 	longestWait = 30 * time.Second
-	// pollWoken and pollUnwoken are how often the gateway looks for jobs: beside a backend's wake-ups,
-	// and without them.
-	pollWoken   = 5 * time.Second
-	pollUnwoken = time.Second
 )
 
 // Handler serves the API. [New] makes one. Mount it with [http.StripPrefix]. It is safe for
@@ -76,7 +73,7 @@ type Handler struct {
 	deaths      deaths
 	rates       struct{ requests, enqueued rates }
 	settles     atomic.Int64 // how often clients have settled jobs
-	pauses      pauses
+	pauses      upkeep.Pauses
 	reports     reports
 	claimants   claimants
 	ledger      *engine.Ledger

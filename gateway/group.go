@@ -162,8 +162,8 @@ func (g *group) isQuiet() bool {
 	if g.settles != g.h.settles.Load() {
 		return false
 	}
-	if !g.lookout.canWake.Load() {
-		return time.Since(g.emptyAt) < g.lookout.poll()
+	if !g.lookout.waker.CanWake() {
+		return time.Since(g.emptyAt) < g.lookout.waker.Poll()
 	}
 	valid := g.lookout.announcement()
 	return valid != 0 && valid == g.emptyIn
@@ -174,7 +174,7 @@ func (g *group) isQuiet() bool {
 func (g *group) isQuietPoll() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.isQuiet() && time.Since(g.emptyAt) < g.lookout.poll()
+	return g.isQuiet() && time.Since(g.emptyAt) < g.lookout.waker.Poll()
 }
 
 // leave removes a client that waits no longer. If a claim for it is under way, it reports false:
@@ -318,9 +318,7 @@ func (g *group) sleep() {
 	if g.hasImpatient() {
 		return
 	}
-	ctx, cancel := g.h.callContext()
-	defer cancel()
-	isNew, until, err := g.lookout.announce(ctx)
+	isNew, until, err := g.lookout.announce(context.Background())
 	if isNew && err == nil {
 		return
 	}
@@ -340,7 +338,7 @@ func (g *group) sleep() {
 func (g *group) nextPoll() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.claimedAt.Add(g.lookout.poll())
+	return g.claimedAt.Add(g.lookout.waker.Poll())
 }
 
 // hasImpatient reports whether a client cannot wait, or whether there is none.

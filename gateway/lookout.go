@@ -6,38 +6,27 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/errandhq/errand/internal/upkeep"
-	"github.com/errandhq/errand/queue/driver"
 )
-
-// announcementLasts is how long an announcement of Sleep counts here: half of the minute for which
-// it is valid.
-const announcementLasts = 30 * time.Second
 
 // lookout lets the backend wake the groups of some queues: to the backend it is one worker, however
 // many clients wait.
 type lookout struct {
-	h       *Handler
-	name    string // of the worker that the backend wakes
-	queues  []string
-	waiter  driver.Waiter   // nil: the backend cannot wake
-	canWake atomic.Bool     // the backend wakes the groups at the moment
-	ctx     context.Context // ends with the lookout
-	end     context.CancelFunc
-
-	hasGivenUp atomic.Bool // the backend has said that it cannot wake
+	h      *Handler
+	queues []string
+	waker  *upkeep.Waker
+	ctx    context.Context // ends with the lookout
+	end    context.CancelFunc
 
 	asking sync.Mutex // held during a call of Sleep
 
-	mu      sync.Mutex
-	groups  []*group
-	calls   int       // of Sleep; the number of the last one is that of the announcement
-	forgets int       // of forget
-	until   time.Time // until when the announcement is valid; zero: there is none
-	next    time.Time // when the next scheduled job is due; zero: none is scheduled
+	mu        sync.Mutex
+	groups    []*group
+	calls     int // of Sleep; the number of the last one is that of the announcement
+	forgets   int // of forget
+	announced upkeep.Announcement
 }
 
 // lookoutOf returns the lookout of these queues. The caller holds h.mu.
@@ -46,32 +35,21 @@ func (h *Handler) lookoutOf(queues []string) *lookout {
 	l := h.lookouts[key]
 	if l == nil {
 		h.drawn++
-		l = &lookout{h: h, name: fmt.Sprintf("%s-%d", h.name, h.drawn), queues: queues}
+		l = &lookout{h: h, queues: queues}
 		l.ctx, l.end = context.WithCancel(h.ctx)
-		l.waiter, _ = driver.As[driver.Waiter](h.queue)
-		if l.waiter != nil {
-			l.canWake.Store(true)
-			h.running.Go(l.listen)
-		}
+		l.waker = upkeep.NewWaker(h.queue, fmt.Sprintf("%s-%d", h.name, h.drawn), queues, h.options.Poll)
+		h.running.Go(l.listen)
 		h.lookouts[key] = l
 	}
 	return l
 }
 
-// listen lets the backend wake the groups until the lookout ends.
+// listen lets the backend wake the groups, if it can, until the lookout ends. While it cannot, the
+// gateway polls, and no client waits to be woken.
 func (l *lookout) listen() {
-	err := upkeep.Listen(l.ctx, l.waiter, l.name, l.queues, l.wake, l.h.watchCalls("listening for jobs"), l.setCanWake)
-	l.hasGivenUp.Store(true)
-	if err != nil && l.ctx.Err() == nil {
-		l.h.options.Logger.Info("errand: gateway: the backend cannot wake, gateway polls", "poll", l.poll(), "error", err)
-	}
-}
-
-// setCanWake notes whether the backend wakes the groups. While it does not, the gateway polls, and
-// no client waits to be woken.
-func (l *lookout) setCanWake(can bool) {
-	if l.canWake.Swap(can) && !can {
-		l.sendAway()
+	err := l.waker.Listen(l.ctx, l.h.watchCalls("listening for jobs"), l.wake, l.sendAway)
+	if err != nil {
+		l.h.options.Logger.Info("errand: gateway: the backend cannot wake, gateway polls", "poll", l.waker.Poll(), "error", err)
 	}
 }
 
@@ -81,17 +59,6 @@ func (l *lookout) sendAway() {
 	for _, g := range l.forget() {
 		g.sendAway()
 	}
-}
-
-// poll returns how often to claim while nothing says that there are jobs.
-func (l *lookout) poll() time.Duration {
-	switch {
-	case l.h.options.Poll > 0:
-		return l.h.options.Poll
-	case l.canWake.Load():
-		return pollWoken
-	}
-	return pollUnwoken
 }
 
 func (l *lookout) add(g *group) {
@@ -124,7 +91,7 @@ func (l *lookout) wake() {
 func (l *lookout) forget() []*group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until = time.Time{}
+	l.announced.Valid = time.Time{}
 	l.forgets++
 	return slices.Clone(l.groups)
 }
@@ -134,7 +101,7 @@ func (l *lookout) forget() []*group {
 func (l *lookout) announcement() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); !now.Before(l.until) || !l.next.IsZero() && !now.Before(l.next) {
+	if !time.Now().Before(l.announced.End()) {
 		return 0
 	}
 	return l.calls
@@ -143,8 +110,8 @@ func (l *lookout) announcement() int {
 // announce announces to the backend that the gateway sleeps, unless an announcement is valid. It
 // returns until when there is nothing to do unless the backend wakes the gateway.
 func (l *lookout) announce(ctx context.Context) (isNew bool, until time.Time, err error) {
-	if l.waiter == nil {
-		return false, time.Now().Add(announcementLasts), nil
+	if l.waker.Waiter == nil {
+		return false, time.Now().Add(upkeep.LongestSleep), nil
 	}
 	l.asking.Lock()
 	defer l.asking.Unlock()
@@ -154,11 +121,7 @@ func (l *lookout) announce(ctx context.Context) (isNew bool, until time.Time, er
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until = l.until
-	if !l.next.IsZero() && l.next.Before(until) {
-		until = l.next
-	}
-	return isNew, until, err
+	return isNew, l.announced.End(), err
 }
 
 // ask calls Sleep. If the backend wakes the gateway meanwhile, its announcement is over already.
@@ -166,21 +129,17 @@ func (l *lookout) ask(ctx context.Context) error {
 	l.mu.Lock()
 	forgets := l.forgets
 	l.mu.Unlock()
-	begun := time.Now()
-	next, err := l.waiter.Sleep(ctx, l.name, l.queues)
+	announced, err := l.waker.Announce(ctx)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++
-	l.next = time.Time{}
-	if next >= 0 {
-		l.next = time.Now().Add(next)
+	if l.forgets != forgets {
+		announced.Valid = time.Time{}
 	}
-	if l.forgets == forgets {
-		l.until = begun.Add(announcementLasts)
-	}
+	l.announced = announced
 	return nil
 }
 
@@ -189,10 +148,10 @@ func (l *lookout) ask(ctx context.Context) error {
 func (l *lookout) untilNext() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.next.IsZero() {
+	if l.announced.Due.IsZero() {
 		return -1
 	}
-	return max(time.Until(l.next), 0)
+	return max(time.Until(l.announced.Due), 0)
 }
 
 // noteWrite makes the lookouts of the queue ask the backend for the next due job again: the gateway

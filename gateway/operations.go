@@ -208,9 +208,7 @@ func (q *request) sleep() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
-	defer cancel()
-	if _, _, err := g.lookout.announce(ctx); err != nil {
+	if _, _, err := g.lookout.announce(q.Context()); err != nil {
 		return nil, err
 	}
 	return wire.SleepAnswer{Next: g.lookout.untilNext()}, nil
@@ -249,10 +247,10 @@ func (q *request) wait() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.lookout.waiter == nil || g.lookout.hasGivenUp.Load() {
+	if g.lookout.waker.HasGivenUp() {
 		return nil, failed(wire.CodeNotSupported, "the gateway's backend cannot wake workers: claim with wait_ns")
 	}
-	if !g.lookout.canWake.Load() {
+	if !g.lookout.waker.CanWake() {
 		return nil, errDeaf
 	}
 	woken := g.listen(q.Context(), min(cmp.Or(in.Wait, longestWait), longestWait))

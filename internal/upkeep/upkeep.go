@@ -1,6 +1,6 @@
 // Package upkeep does what a worker and a gateway do beside the jobs that they hand out: it
-// reclaims and prunes jobs, fires schedules, reads the paused kinds, and listens for jobs. All of
-// it may be done by any number of workers and gateways at once.
+// reclaims and prunes jobs, fires schedules, reads the paused kinds, announces sleep and listens
+// for jobs. All of it may be done by any number of workers and gateways at once.
 package upkeep
 
 import (
@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/errandhq/errand/queue"
@@ -32,8 +31,6 @@ const (
 	// after a failure. pauseInterval is how often it reads them otherwise.
 	pausePoll     = 5 * time.Second
 	pauseInterval = 30 * time.Second
-	// checkInterval is how often Listen asks whether the backend hears of jobs.
-	checkInterval = time.Second
 )
 
 // Reclaim reclaims jobs whose leases have expired, until there are none or ctx has ended. It hands
@@ -160,26 +157,6 @@ func ReadPauses(ctx context.Context, pauser driver.Pauser, set func(kinds []stri
 	if err == nil {
 		set(kinds)
 	}
-	return err
-}
-
-// Listen lets the backend call wake, until ctx ends or it cannot. Meanwhile it asks each
-// checkInterval whether the backend hears of jobs. It tells setCanWake what it learns, and at its
-// end that the backend does not wake any longer.
-func Listen(ctx context.Context, waiter driver.Waiter, worker string, queues []string, wake func(), log *CallLog, setCanWake func(bool)) error {
-	checking, endChecking := context.WithCancel(ctx)
-	var checks sync.WaitGroup
-	checks.Go(func() {
-		for Sleep(checking, checkInterval) {
-			err := waiter.CheckListen(worker)
-			setCanWake(err == nil)
-			log.Report(err)
-		}
-	})
-	err := waiter.Listen(ctx, worker, queues, wake)
-	endChecking()
-	checks.Wait()
-	setCanWake(false)
 	return err
 }
 
