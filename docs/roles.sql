@@ -12,13 +12,18 @@
 -- which do. A migration tool needs a new file for that, with the text of that release, after errand's new migrations.
 -- The text may run any number of times. It takes away rights in the schema that it does not grant.
 --
+-- If errand's tables are in a schema of another name, such as orders, let errand write the text with that name. Its
+-- roles are then orders_migrator, orders_worker and so on, so that no service may touch the jobs of another:
+--
+--     errand migrate print postgres --schema orders --roles
+--
 -- For other names, replace these words wherever they stand: errand_migrator, errand_enqueuer, errand_worker,
 -- errand_observer, errand_operator, and errand alone, which is the schema. A name that needs quotes is replaced with
 -- its quotes.
 --
 -- Roles belong to the whole server. A member of errand_worker works, and reads payloads, in each database of the server
 -- in which this text has run. If several databases are not to share that (two services, staging beside production),
--- use other names in each.
+-- use other names in each, or schemas of other names.
 --
 -- The user that runs this is a superuser, or owns the schema. An owner that is none needs CREATEROLE, or all five roles
 -- are there before, and it is a member of the migrating role. It becomes one here, to run later migrations. If the
@@ -31,9 +36,9 @@
 DO $$
 BEGIN
     IF to_regclass('errand.migrations') IS NULL THEN
-        RAISE EXCEPTION 'the schema has no tables yet: run errand''s migrations first';
+        RAISE EXCEPTION 'the schema has no tables yet: run the migrations first';
     ELSIF (SELECT max(version) FROM errand.migrations) < 17 THEN -- the last version that needs new rights
-        RAISE EXCEPTION 'the schema has no version 17 yet: run errand''s migrations first';
+        RAISE EXCEPTION 'the schema has no version 17 yet: run the migrations first';
     ELSIF has_schema_privilege('public', to_regnamespace('public'), 'CREATE') THEN
         RAISE WARNING 'every role may create functions in the schema public, as before PostgreSQL 15'
             USING HINT = 'A session that has public on its search_path may call them in place of the server''s own. '

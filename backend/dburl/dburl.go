@@ -13,7 +13,9 @@
 //
 //   - postgres://user:password@host:port/database?parameters, or postgresql:, as pgx and libpq read
 //     it: parts that are left out come from the PG* variables, and special characters are
-//     percent-encoded.
+//     percent-encoded. The parameter schema names the schema of errand's tables, "errand" unless
+//     given; other programs do not know it. search_path is for tables of your own: with it the
+//     schema has to be given, by schema or [Options].
 //   - sqlite:path is a file. The path begins after "sqlite:", or after "sqlite://": sqlite:a.db and
 //     sqlite://a.db are a.db in the working directory, sqlite:/var/a.db and sqlite:///var/a.db are
 //     /var/a.db. The path is percent-decoded: %25 is a percent sign, %3F a question mark, %23 a
@@ -69,6 +71,8 @@ type Database struct {
 	// Queue is the backend: a [*postgres.Backend], [*sqlite.Backend], [*redis.Backend] or
 	// [*memory.Queue]. [driver.As] finds its further capabilities.
 	Queue queue.Queue
+	// Schema is the schema of the tables in PostgreSQL; "" for other schemes.
+	Schema string
 	// DB is the handle that Queue uses, for transactions that enqueue or settle; nil in Redis and in
 	// memory. It keeps up to 20 connections; its SetMaxOpenConns and SetMaxIdleConns change that.
 	DB *sql.DB
@@ -80,6 +84,10 @@ type Database struct {
 // Options are those that all backends have, and those of a tool's handle. Retention is the same for
 // every process that uses a queue.
 type Options struct {
+	// Schema is the schema of the tables in PostgreSQL, as in [postgres.Options]. "" means what the
+	// URL's parameter schema says, or errand. A Schema that differs from the URL's is a
+	// [*queue.InvalidError], as is one with a URL that is not of PostgreSQL.
+	Schema string
 	// Retention says how long ended jobs are kept.
 	Retention queue.Retention
 	// ReadOnly makes every statement fail that would write, for tools that only look. In memory it
@@ -128,6 +136,9 @@ func Open(url string, o Options) (*Database, error) {
 		return nil, invalid("no scheme: %s", forms)
 	}
 	scheme = strings.ToLower(scheme)
+	if err := o.checkSchema(scheme); err != nil {
+		return nil, err
+	}
 	if s, ok := redisSchemes[scheme]; ok {
 		return openRedis(rest, s, o)
 	}
@@ -169,6 +180,26 @@ func openMemory(rest string, o Options) (*Database, error) {
 		Queue:       memory.New(memory.Options{Retention: o.Retention}),
 		migrate:     func(context.Context) error { return nil },
 	}, nil
+}
+
+// checkSchema returns an error if a database of this scheme has no schemas, and o names one.
+func (o Options) checkSchema(scheme string) error {
+	_, isRedis := redisSchemes[scheme]
+	switch {
+	case o.Schema == "":
+		return nil
+	case isRedis:
+		return invalidSchema("Redis has no schemas: the parameter namespace in the URL keeps services apart")
+	case scheme == SQLite:
+		return invalidSchema("SQLite has no schemas: a file for each service keeps them apart")
+	case scheme == Memory:
+		return invalidSchema("memory: has no schemas")
+	}
+	return nil
+}
+
+func invalidSchema(format string, args ...any) error {
+	return &queue.InvalidError{Field: "Schema", Problem: fmt.Sprintf(format, args...)}
 }
 
 func invalid(format string, args ...any) error {

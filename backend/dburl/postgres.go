@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -23,6 +24,10 @@ func openPostgres(rest string, o Options) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	schema, err := o.takeSchema(config.RuntimeParams)
+	if err != nil {
+		return nil, err
+	}
 	o.setParams(config.RuntimeParams)
 	if o.ReadOnly {
 		config.ValidateConnect = asRole(config.ValidateConnect)
@@ -33,6 +38,7 @@ func openPostgres(rest string, o Options) (*Database, error) {
 		}
 	}
 	options := postgres.Options{
+		Schema:    schema,
 		Listen:    pgxlisten.Listen,
 		Retention: o.Retention,
 	}
@@ -45,13 +51,57 @@ func openPostgres(rest string, o Options) (*Database, error) {
 		return nil, fmt.Errorf("dburl: %w", err)
 	}
 	_, address := pgconn.NetworkAddress(config.Host, config.Port)
+	place := fmt.Sprintf("PostgreSQL database %s at %s", cmp.Or(config.Database, config.User), address)
+	if schema != defaultSchema {
+		place += ", schema " + schema
+	}
 	return &Database{
 		Scheme:      Postgres,
-		Description: fmt.Sprintf("PostgreSQL database %s at %s", cmp.Or(config.Database, config.User), address),
+		Description: place,
 		Queue:       q,
+		Schema:      schema,
 		DB:          db,
 		migrate:     func(ctx context.Context) error { return postgres.Migrate(ctx, db, options) },
 	}, nil
+}
+
+const defaultSchema = "errand" // as postgres.Options has it
+
+// takeSchema returns the schema of the tables, and removes it from params, which pgx sends to the
+// server. A search_path does not count, because errand's statements name their schema. It may come
+// from a program that means it to, so the schema has to be named besides.
+func (o Options) takeSchema(params map[string]string) (string, error) {
+	named, isNamed := params["schema"]
+	delete(params, "schema")
+	switch {
+	case isNamed && named == "":
+		return "", invalidSchema("the parameter schema has no value")
+	case isNamed && o.Schema != "" && o.Schema != named:
+		return "", invalidSchema("the parameter schema of the URL is %q", named)
+	}
+	schema := cmp.Or(o.Schema, named)
+	if schema == "" && setsSearchPath(params) {
+		return "", invalidSchema("search_path is set, by the URL, PGOPTIONS or a service file, and does not say where errand's tables are: " +
+			"name their schema, in the URL as schema=errand")
+	}
+	return cmp.Or(schema, defaultSchema), nil
+}
+
+// setsSearchPath reports whether the server is told a search_path when a connection begins. It
+// takes names of settings in any case, and in options also with hyphens, and \ before any letter.
+func setsSearchPath(params map[string]string) bool {
+	for name, value := range params {
+		switch strings.ToLower(name) {
+		case "search_path":
+			return true
+		case "options":
+			plain := strings.NewReplacer(`\`, "", "-", "_").Replace(strings.ToLower(value))
+			if strings.Contains(plain, "search_path") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // canceller has the server end the statement of a connection when the statement's context ends. In
@@ -121,6 +171,10 @@ func parsePostgres(rest string) (*pgx.ConnConfig, error) {
 	}
 	if at := strings.LastIndex(rest, "@"); at > 0 && strings.ContainsAny(rest[2:at], "@/") {
 		return nil, invalid("there is one @, before the host: elsewhere it is written %%40, and a / in a user or password %%2F")
+	}
+	_, query, _ := strings.Cut(rest, "?")
+	if params, err := url.ParseQuery(query); err == nil && len(params["schema"]) > 1 {
+		return nil, invalidSchema("the parameter schema is in the URL more than once")
 	}
 	config, err := pgx.ParseConfig("postgres:" + rest)
 	if err != nil {

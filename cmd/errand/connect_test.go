@@ -95,7 +95,7 @@ func TestReadOnlyFile(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
 	var out, said bytes.Buffer
-	a := &cli.App{Out: &out, Err: &said, Getenv: func(string) string { return database }}
+	a := &cli.App{Out: &out, Err: &said, Getenv: clitest.Env(database)}
 	if code := run(t.Context(), a, []string{"stats"}); code != cli.ExitFailed || !strings.Contains(said.String(), "Run this as their owner, or look at a copy") {
 		t.Errorf("exit code %d: %s", code, &said)
 	}

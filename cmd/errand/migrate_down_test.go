@@ -38,7 +38,7 @@ func TestDown(t *testing.T) {
 				t.Errorf("after that: %v", err)
 			}
 			out.Reset()
-			a.Getenv = func(string) string { return database }
+			a.Getenv = clitest.Env(database)
 			if code := run(t.Context(), a, []string{"migrate", "status"}); code != cli.ExitDone || !strings.Contains(out.String(), "applied") || strings.Contains(out.String(), "missing") {
 				t.Errorf("exit code %d: %s%s", code, &out, &problems)
 			}

@@ -87,7 +87,8 @@ func TestCompletionTime(t *testing.T) {
 	}
 	defer silent.Close()
 	var out bytes.Buffer
-	a := &cli.App{Out: &out, Err: &out, Getenv: func(string) string { return "postgres://shop@" + silent.Addr().String() + "/shop?sslmode=disable" }, CompletionTime: time.Second}
+	database := "postgres://shop@" + silent.Addr().String() + "/shop?sslmode=disable"
+	a := &cli.App{Out: &out, Err: &out, Getenv: clitest.Env(database), CompletionTime: time.Second}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	code := run(ctx, a, []string{"__complete", "--timeout", "1h", "queues", "pause", ""})

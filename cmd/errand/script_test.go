@@ -66,6 +66,9 @@ func TestScripts(t *testing.T) {
 					"plain": writePlain,
 					"seed":  seed,
 
+					"service": service,
+					"only":    only,
+
 					"harmless": harmless,
 				},
 			})

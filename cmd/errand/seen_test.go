@@ -32,7 +32,7 @@ func TestSeen(t *testing.T) {
 			}
 			for _, args := range []string{"queues pause emails reports", "kinds pause mail build", "queues limit reports --running 1"} {
 				var out, said bytes.Buffer
-				a := &cli.App{Out: &out, Err: &said, Getenv: func(string) string { return database }}
+				a := &cli.App{Out: &out, Err: &said, Getenv: clitest.Env(database)}
 				if code := run(t.Context(), a, strings.Fields(args)); code != cli.ExitDone || strings.Contains(said.String(), "no ") {
 					t.Errorf("%s: exit code %d, %s", args, code, &said)
 				}

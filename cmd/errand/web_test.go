@@ -330,7 +330,7 @@ func TestWebFlags(t *testing.T) {
 		{[]string{"--url", "sqlite:" + t.TempDir() + "/missing.db"}, cli.ExitFailed},
 	} {
 		var out, problems bytes.Buffer
-		a := &cli.App{Out: &out, Err: &problems, Getenv: func(string) string { return database }}
+		a := &cli.App{Out: &out, Err: &problems, Getenv: clitest.Env(database)}
 		if code := run(t.Context(), a, append([]string{"web"}, test.args...)); code != test.code || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, want %d: %s%s", test.args, code, test.code, &out, &problems)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
-	"github.com/errandhq/errand/ops/internal/words"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -46,7 +45,8 @@ func Examine(ctx context.Context, q queue.Queue, o Options) (Report, error) {
 		return Report{}, &queue.InvalidError{Field: "Queue", Problem: "nil"}
 	}
 	r := Report{At: time.Now()}
-	d := &doctor{Reader: reader.Open(q), Program: words.Program(o.Program), options: o.withDefaults()}
+	opened := reader.Open(q)
+	d := &doctor{Reader: opened, Program: opened.Program(o.Program), options: o.withDefaults()}
 	checks, connect := everywhere, check{}
 	switch {
 	case d.Server != nil:

@@ -24,7 +24,7 @@ func findLackingRoles(ctx context.Context, d *doctor) (finding, error) {
 	for _, r := range lacking {
 		texts = append(texts, r.String())
 	}
-	f := finding{ops.Fail, "workers cannot work as these roles: " + words.Enumerate(texts), reader.GrantWorker(d.Program, lacking)}
+	f := finding{ops.Fail, "workers cannot work as these roles: " + words.Enumerate(texts), d.Server.GrantWorker(d.Program, lacking)}
 	if workers, _, err := d.workers(ctx); err == nil && slices.ContainsFunc(workers, reader.Claims) {
 		f.level, f.advice = ops.Warn, "if workers have such a role: "+f.advice
 	}

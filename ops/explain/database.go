@@ -140,7 +140,7 @@ func whyLacksRights(ctx context.Context, q *inquiry) ([]Reason, error) {
 	}
 	return []Reason{{ID: "no-rights", Level: ops.Fail,
 		Verdict:  fmt.Sprintf("Workers that connect as the role %s %s: it lacks rights.", lacking[0].Name, cannot),
-		Evidence: append(append(evidence, words.More(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: reader.GrantWorker(q.Program, lacking) + then}}, nil
+		Evidence: append(append(evidence, words.More(len(lacking)-3)...), "no worker is known whose claims succeed"), Remedy: q.Server.GrantWorker(q.Program, lacking) + then}}, nil
 }
 
 // othersEnd is what becomes of other workers. See [engine.Worker].Run.

@@ -10,7 +10,6 @@ import (
 	"github.com/errandhq/errand/internal/reach"
 	"github.com/errandhq/errand/ops"
 	"github.com/errandhq/errand/ops/internal/reader"
-	"github.com/errandhq/errand/ops/internal/words"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -29,7 +28,7 @@ func Job(ctx context.Context, q queue.Queue, question Question) (Answer, error) 
 	if _, ok := driver.As[queue.Queue](q); !ok {
 		return Answer{}, &queue.InvalidError{Field: "Queue", Problem: "nil"}
 	}
-	program := words.Program(question.Program)
+	program := question.Program
 	question.Program = ""
 	if err := question.check(); err != nil {
 		return Answer{}, err
@@ -38,7 +37,8 @@ func Job(ctx context.Context, q queue.Queue, question Question) (Answer, error) 
 		return Answer{}, fmt.Errorf("ops: explain: the backend is no driver.Inspector: %w", errors.ErrUnsupported)
 	}
 	for look := 1; ; look++ {
-		found := &inquiry{Reader: reader.Open(q), Program: program, question: question, at: time.Now()}
+		opened := reader.Open(q)
+		found := &inquiry{Reader: opened, Program: opened.Program(program), question: question, at: time.Now()}
 		reasons, err := findReasons(ctx, found)
 		if err != nil {
 			return Answer{}, explainError(ctx, err)

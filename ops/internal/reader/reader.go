@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/errandhq/errand/internal/plain"
+	"github.com/errandhq/errand/ops/internal/words"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -40,6 +42,15 @@ func Open(q queue.Queue) *Reader {
 		r.File = &File{Tables: t}
 	}
 	return r
+}
+
+// Program returns how command lines in advice begin. Unless it is given, they name a schema that is
+// not the default.
+func (r *Reader) Program(given string) words.Program {
+	if given == "" && r.Server != nil && r.Server.Tables.Schema != defaultSchema {
+		return words.Program("errand --schema " + plain.ShellQuote(r.Server.Tables.Schema))
+	}
+	return words.Program(given)
 }
 
 // ErrNotTold is the error of a question for which the backend lacks the capability.

@@ -95,7 +95,7 @@ func (r WorkerRole) String() string {
 
 // GrantWorker is what to do about roles that lack rights: grant them the worker's role, or make
 // that what it should be.
-func GrantWorker(p words.Program, roles []WorkerRole) string {
+func (s *Server) GrantWorker(p words.Program, roles []WorkerRole) string {
 	var names, standard, advice []string
 	for _, r := range roles {
 		if r.standard == "" {
@@ -109,9 +109,20 @@ func GrantWorker(p words.Program, roles []WorkerRole) string {
 			words.Enumerate(standard), p.Command("migrate", "print", "postgres", "--roles")))
 	}
 	if len(names) > 0 {
-		advice = append(advice, "GRANT errand_worker TO "+strings.Join(names, ", ")+", or the role that has its rights: docs/roles.sql makes it")
+		advice = append(advice, "GRANT "+s.workerRole()+" TO "+strings.Join(names, ", ")+", or the role that has its rights: docs/roles.sql makes it")
 	}
 	return strings.Join(advice, "; ")
+}
+
+const defaultSchema = "errand"
+
+// workerRole is the worker's role as errand migrate print --roles names it for the schema.
+func (s *Server) workerRole() string {
+	name := s.Tables.Schema + "_worker"
+	if name != strings.ToLower(name) {
+		return words.Identifier(name)
+	}
+	return name
 }
 
 // toReport are the tables that only reports of workers need.

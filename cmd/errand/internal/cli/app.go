@@ -33,6 +33,7 @@ type App struct {
 	Timeout time.Duration // --timeout
 	Reason  string        // --reason of an action, for the audit log
 	url     string
+	schema  string
 	quiet   bool
 
 	// RepeatAdvice says whether the command may be repeated if it is not known whether it was done.
@@ -103,6 +104,10 @@ DATABASE_URL:
   redis+sentinel://host:port/master-name
   rediss: instead of redis: for TLS
 
+A service whose tables are in a PostgreSQL schema of their own is named by --schema,
+or else ERRAND_SCHEMA, or else by schema=name in the URL. No command then sees, or
+changes, jobs of another schema.
+
 Exit codes:
 
   0    done
@@ -119,6 +124,7 @@ Exit codes:
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "the database's `URL`")
+	flags.StringVar(&a.schema, "schema", "", "the PostgreSQL `schema` of the tables (default errand)")
 	flags.StringVarP(&a.Format, "output", "o", "table", "`format`: table, wide, json or jsonl")
 	flags.DurationVar(&a.Timeout, "timeout", 5*time.Second, "how long the database may take to answer, or a step of long work")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not name the database on standard error")

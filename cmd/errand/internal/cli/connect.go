@@ -35,6 +35,56 @@ func (a *App) databaseURL() (url, from string) {
 	return "", ""
 }
 
+// namedSchema returns the schema that the command line or the environment names, and where it comes
+// from.
+func (a *App) namedSchema() (schema, from string) {
+	if a.schema != "" {
+		return a.schema, "--schema"
+	}
+	return a.Getenv("ERRAND_SCHEMA"), "ERRAND_SCHEMA"
+}
+
+// Schema returns the schema of the tables of a PostgreSQL database, for a command that needs no
+// database. A URL that is there counts as it does for commands that open it.
+func (a *App) Schema() (string, error) {
+	schema, _ := a.namedSchema()
+	url, _ := a.databaseURL()
+	if !isPostgres(url) {
+		url = "postgres://localhost/"
+	}
+	d, err := dburl.Open(url, dburl.Options{Schema: schema})
+	if err != nil {
+		return "", a.usage(err)
+	}
+	defer d.Close()
+	return d.Schema, nil
+}
+
+// RefuseSchema returns an error if a schema is named, for a command about a scheme that has none.
+func (a *App) RefuseSchema(scheme string) error {
+	if schema, from := a.namedSchema(); schema != "" {
+		return Usagef("%s %s: %s has no schemas", from, schema, scheme)
+	}
+	return nil
+}
+
+// usage makes a usage error of an error of the URL or the schema.
+func (a *App) usage(err error) error {
+	bad, ok := errors.AsType[*queue.InvalidError](err)
+	if !ok {
+		return err
+	}
+	_, from := a.databaseURL()
+	schema, named := a.namedSchema()
+	switch {
+	case bad.Field == "Schema" && schema != "":
+		return Usagef("%s %s: %s", named, schema, bad.Problem)
+	case bad.Field == "Schema":
+		return Usagef("the URL of %s: %s, or by --schema or ERRAND_SCHEMA", from, bad.Problem)
+	}
+	return Usagef("the URL of %s: %s", from, bad.Problem)
+}
+
 // open opens the database and connects to it.
 func (a *App) open(ctx context.Context, o dburl.Options) (*dburl.Database, error) {
 	url, from := a.databaseURL()
@@ -42,17 +92,14 @@ func (a *App) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 		return nil, Usagef("no database: give --url, or set ERRAND_DATABASE_URL or DATABASE_URL")
 	}
 	o.Application, o.CancelWait, o.ConnectTimeout = applicationName, cancelWait, a.Timeout
+	o.Schema, _ = a.namedSchema()
 	d, err := dial(ctx, url, o, a.Timeout)
 	if err != nil && strings.Contains(err.Error(), "unsupported startup parameter") {
 		a.Notef("the pooler before the server takes no settings: it does not keep this command from writing, nor ends its slow statements")
 		o.ReadOnly, o.StatementTimeout = false, 0
 		d, err = dial(ctx, url, o, a.Timeout)
 	}
-	var bad *queue.InvalidError
-	switch {
-	case errors.As(err, &bad):
-		return nil, Usagef("the URL of %s: %s", from, bad.Problem)
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		what := "file"
 		if isRedis(url) {
 			what = "namespace"
@@ -62,11 +109,15 @@ func (a *App) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 	if err != nil && strings.Contains(err.Error(), "readonly database") {
 		return nil, fmt.Errorf("%w: this user may not write the file or its folder, where SQLite keeps the write-ahead log, also for reading. Run this as their owner, or look at a copy", err)
 	}
-	return d, err
+	return d, a.usage(err)
 }
 
-// OpenSecond opens a database beside that of the command, to write to it.
-func (a *App) OpenSecond(ctx context.Context, url string) (*dburl.Database, error) {
+// OpenSecond opens a database beside d, that of the command, to write to it. If d is in a schema of
+// its own, the URL has to say which schema that is there.
+func (a *App) OpenSecond(ctx context.Context, d *dburl.Database, url string) (*dburl.Database, error) {
+	if isPostgres(url) && d.Schema != "" && d.Schema != DefaultSchema && !namesSchema(url) {
+		return nil, Usagef("it does not say in which schema: schema=%s or, for the default, schema=%s", d.Schema, DefaultSchema)
+	}
 	o := dburl.Options{MustExist: true, Application: applicationName, CancelWait: cancelWait, ConnectTimeout: a.Timeout}
 	return dial(ctx, url, o, a.Timeout)
 }
@@ -95,6 +146,22 @@ func dial(ctx context.Context, url string, o dburl.Options, timeout time.Duratio
 		return nil, fmt.Errorf("no connection to the %s: %s", d.Description, connectProblem(err))
 	}
 	return d, nil
+}
+
+// DefaultSchema is the schema of the tables unless another is named.
+const DefaultSchema = "errand"
+
+// isPostgres reports whether a URL names a PostgreSQL database.
+func isPostgres(url string) bool {
+	scheme, _, _ := strings.Cut(strings.ToLower(url), ":")
+	return scheme == "postgres" || scheme == "postgresql"
+}
+
+// namesSchema reports whether the URL of a PostgreSQL database has the parameter schema.
+func namesSchema(text string) bool {
+	_, query, _ := strings.Cut(text, "?")
+	params, _ := url.ParseQuery(query)
+	return params.Has("schema")
 }
 
 // isRedis reports whether a URL names a Redis.
@@ -132,14 +199,18 @@ func (a *App) Command(args ...string) string {
 	return line
 }
 
-// Program returns how a command line for the same database begins. A URL that came from the
+// Program returns how a command line for the same database begins. What came from the
 // environment is there for the next command, too. A password is left out: a terminal's log, or that
 // of a CI, is no place for it.
 func (a *App) Program() string {
-	if a.url == "" {
-		return "errand"
+	line := "errand"
+	if a.url != "" {
+		line += " --url " + plain.ShellQuote(withoutPassword(a.url))
 	}
-	return "errand --url " + plain.ShellQuote(withoutPassword(a.url))
+	if a.schema != "" {
+		line += " --schema " + plain.ShellQuote(a.schema)
+	}
+	return line
 }
 
 // NotePassword says how a command line of program finds the password that it leaves out, if text,

@@ -28,6 +28,16 @@ var Backends = []struct {
 	}},
 }
 
+// Env is an environment with the URL of the database alone.
+func Env(database string) func(name string) string {
+	return func(name string) string {
+		if name == "DATABASE_URL" {
+			return database
+		}
+		return ""
+	}
+}
+
 // OpenWithJobs opens an empty database and puts n jobs of the kind shop.order into it.
 func OpenWithJobs(t *testing.T, database string, n int) *dburl.Database {
 	t.Helper()

@@ -25,6 +25,7 @@ stats that no job is. On PostgreSQL the SQL fails and changes nothing while othe
 objects depend on the tables, such as views and foreign keys. SQLite does not
 look: it removes your triggers on the tables, and keeps your views.`,
 		Example: `  errand migrate down postgres | PGOPTIONS='-c lock_timeout=5s' psql -1 -v ON_ERROR_STOP=1 "$DATABASE_URL"
+  errand migrate down postgres --schema orders | less
   errand migrate down sqlite | sqlite3 -bail shop.db`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
@@ -35,19 +36,40 @@ look: it removes your triggers on the tables, and keeps your views.`,
 			if err := a.Accept(); err != nil {
 				return err
 			}
-			text, err := dropSQL(args[0])
+			schema, err := a.schemaFor(args[0])
+			if err != nil {
+				return err
+			}
+			text, err := dropSQL(args[0], schema)
 			if err == nil {
-				_, err = fmt.Fprint(a.Out, "-- Removes all tables of errand, with all jobs. Run it in one transaction, when no worker is alive.\n", text)
+				_, err = fmt.Fprint(a.Out, removes(schema), text)
 			}
 			return err
 		},
 	}
 }
 
+// removes is the comment above the SQL.
+func removes(schema string) string {
+	place := ""
+	if schema != "" {
+		place = ` in the schema "` + schema + `"`
+	}
+	return "-- Removes all tables of errand" + place + ", with all jobs. Run it in one transaction, when no worker is alive.\n"
+}
+
+// schemaFor returns the schema of the tables of a scheme, "" where there are none.
+func (a app) schemaFor(scheme string) (string, error) {
+	if scheme == dburl.Postgres {
+		return a.Schema()
+	}
+	return "", a.RefuseSchema(scheme)
+}
+
 // dropSQL returns the statements that remove the tables of a scheme.
-func dropSQL(scheme string) (string, error) {
+func dropSQL(scheme, schema string) (string, error) {
 	if scheme == dburl.SQLite {
 		return sqlite.DropSQL(sqlite.Options{})
 	}
-	return postgres.DropSQL(postgres.Options{})
+	return postgres.DropSQL(postgres.Options{Schema: schema})
 }

@@ -72,7 +72,7 @@ func (a app) migrateUp(ctx context.Context, d *dburl.Database, _ []string) error
 	}
 	var before []step
 	err := a.Step(ctx, d, func(ctx context.Context) (err error) {
-		before, err = steps(ctx, d.DB, d.Scheme)
+		before, err = steps(ctx, d)
 		return err
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func (a app) migrateStatus(ctx context.Context, d *dburl.Database, _ []string) e
 	if err := needTables(d); err != nil {
 		return err
 	}
-	list, err := steps(ctx, d.DB, d.Scheme)
+	list, err := steps(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (a app) migrateRepair(ctx context.Context, d *dburl.Database, _ []string) e
 	}
 	list := []repaired{}
 	err := a.Step(ctx, d, func(ctx context.Context) error {
-		sequences, err := postgres.RepairSequences(ctx, d.DB, postgres.Options{})
+		sequences, err := postgres.RepairSequences(ctx, d.DB, postgres.Options{Schema: d.Schema})
 		for _, s := range sequences {
 			list = append(list, repaired(s))
 		}
@@ -180,10 +180,10 @@ func stepTable(list []step) cli.Table {
 	return t
 }
 
-// known returns the migrations that this program knows for a scheme.
-func known(scheme string) (list []step, err error) {
+// known returns the migrations that this program knows for a scheme. The schema is PostgreSQL's.
+func known(scheme, schema string) (list []step, err error) {
 	if scheme == dburl.Postgres {
-		migrations, err := postgres.Migrations(postgres.Options{})
+		migrations, err := postgres.Migrations(postgres.Options{Schema: schema})
 		for _, m := range migrations {
 			list = append(list, step{Version: m.Version, Name: m.Name, State: "missing", sql: m.SQL})
 		}
@@ -197,21 +197,22 @@ func known(scheme string) (list []step, err error) {
 }
 
 // steps returns the migrations that this program knows, and unknown migrations that have run.
-func steps(ctx context.Context, db queue.DB, scheme string) ([]step, error) {
-	list, err := known(scheme)
+func steps(ctx context.Context, d *dburl.Database) ([]step, error) {
+	list, err := known(d.Scheme, d.Schema)
 	if err != nil {
 		return nil, err
 	}
-	find, table := `SELECT FROM pg_tables WHERE schemaname = 'errand' AND tablename = 'migrations'`, "errand.migrations"
-	if scheme == dburl.SQLite {
+	find := `SELECT FROM pg_tables WHERE schemaname = '` + d.Schema + `' AND tablename = 'migrations'` // a name without quotes
+	table := `"` + d.Schema + `".migrations`
+	if d.Scheme == dburl.SQLite {
 		find, table = `SELECT 1 FROM sqlite_schema WHERE type = 'table' AND lower(name) = 'errand_migrations'`, "errand_migrations"
 	}
 	isThere := false
-	err = readRows(ctx, db, find, func(*sql.Rows) error { isThere = true; return nil })
+	err = readRows(ctx, d.DB, find, func(*sql.Rows) error { isThere = true; return nil })
 	if err != nil || !isThere {
 		return list, err
 	}
-	err = readRows(ctx, db, `SELECT version FROM `+table+` ORDER BY version`, func(rows *sql.Rows) error {
+	err = readRows(ctx, d.DB, `SELECT version FROM `+table+` ORDER BY version`, func(rows *sql.Rows) error {
 		var v int
 		switch err := rows.Scan(&v); {
 		case err != nil:

@@ -33,10 +33,15 @@ because there are no steps back.
 With --roles the command prints the script of the database roles instead, or
 writes its file: 00015_errand_roles_0012.sql, if version 12 is the last version
 that needs new rights. After an upgrade run the command with --roles again, too,
-behind the migrations.`,
+behind the migrations.
+
+With --schema orders all is for the schema orders: the files are named
+00012_errand_orders_0001_jobs.sql, and the roles orders_worker, orders_enqueuer and
+so on, so that no service may touch the jobs of another.`,
 		Example: `  errand migrate print postgres | less
   errand migrate print postgres --dir migrations --format goose
-  errand migrate print postgres --dir migrations --format goose --roles`,
+  errand migrate print postgres --dir migrations --format goose --roles
+  errand migrate print postgres --schema orders --roles | psql -X -1 -v ON_ERROR_STOP=1 "$DATABASE_URL"`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{dburl.Postgres, dburl.SQLite},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,6 +54,11 @@ behind the migrations.`,
 			if err := a.Accept(); err != nil {
 				return err
 			}
+			schema, err := a.schemaFor(args[0])
+			if err != nil {
+				return err
+			}
+			p.schema = schema
 			return p.run(a.Out, args[0])
 		},
 	}
@@ -67,6 +77,7 @@ type printing struct {
 	after       int
 	isRoles     bool
 	dir, format string
+	schema      string // PostgreSQL's
 }
 
 const plainFormat, gooseFormat = "plain", "goose"
@@ -89,12 +100,12 @@ func (p printing) run(out io.Writer, scheme string) error {
 			return cli.Usagef("--roles: %s has no roles", scheme)
 		}
 		if p.dir == "" {
-			_, err := io.WriteString(out, docs.Roles)
+			_, err := io.WriteString(out, docs.RolesIn(p.schema))
 			return err
 		}
-		return p.writeFile(out, fmt.Sprintf("errand_roles_%04d.sql", docs.RolesVersion), docs.Roles, noStepsBack[scheme])
+		return p.writeFile(out, p.fileName(fmt.Sprintf("roles_%04d", docs.RolesVersion)), docs.RolesIn(p.schema), noStepsBack[scheme])
 	}
-	list, err := known(scheme)
+	list, err := known(scheme, p.schema)
 	if err != nil {
 		return err
 	}
@@ -105,13 +116,22 @@ func (p printing) run(out io.Writer, scheme string) error {
 		if p.dir == "" {
 			_, err = fmt.Fprintf(out, "-- %04d_%s\n%s\n", s.Version, s.Name, s.sql)
 		} else {
-			err = p.writeFile(out, fmt.Sprintf("errand_%04d_%s.sql", s.Version, s.Name), s.sql, noStepsBack[scheme])
+			err = p.writeFile(out, p.fileName(fmt.Sprintf("%04d_%s", s.Version, s.Name)), s.sql, noStepsBack[scheme])
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fileName returns the name of a file, without its number. Files of several schemas may be in one
+// folder.
+func (p printing) fileName(step string) string {
+	if p.schema != "" && p.schema != cli.DefaultSchema {
+		step = p.schema + "_" + step
+	}
+	return "errand_" + step + ".sql"
 }
 
 // writeFile writes a file under the next free number, unless the folder has name under any, and

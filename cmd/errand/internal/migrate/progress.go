@@ -22,7 +22,7 @@ func (a app) showSteps(ctx context.Context, d *dburl.Database, total int) (stop 
 				return
 			case <-tick.C:
 			}
-			if list, err := steps(ctx, d.DB, d.Scheme); err == nil {
+			if list, err := steps(ctx, d); err == nil {
 				bar.Set(countApplied(list))
 			}
 		}

@@ -62,7 +62,7 @@ func (a app) moveQueue(ctx context.Context, d *dburl.Database, name, url string)
 	if err := driver.CheckQueue(transitPrefix + name); err != nil {
 		return err
 	}
-	target, err := a.OpenSecond(ctx, url)
+	target, err := a.OpenSecond(ctx, d, url)
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}

@@ -1,10 +1,10 @@
 -- The roles that may log in and are no superusers, and which rights each lacks of those that a worker needs: $1 is a
 -- JSON array of rights, with the object's kind, its name, a column, and the right. Returns the role, what it lacks as a
 -- JSON array of their texts, and whether it looks as if workers should have it: it has rights that only they need; or
--- it may not even use the schema, and has a session here that looks like errand's. Left out are roles that write all
--- tables, and those that may become a role that lacks nothing: SET ROLE, or ?role= in the URL, takes no inheritance.
--- Last, the role of docs/roles.sql for workers, by its name or the end of it, of which this one is a member or is it
--- itself; '' for none.
+-- it may not even use the schema, and has a session here that looks like errand's, and no other schema of errand's to
+-- work in. Left out are roles that write all tables, and those that may become a role that lacks nothing: SET ROLE, or
+-- ?role= in the URL, takes no inheritance. Last, the role of docs/roles.sql for workers, by its name or the end of it,
+-- of which this one is a member or is it itself; '' for none.
 WITH judged AS MATERIALIZED (
     SELECT r.oid, r.rolname, r.rolcanlogin AND NOT r.rolsuper AS logs_in, l.lacks, l.may, l.uses
     FROM pg_roles r
@@ -39,7 +39,11 @@ SELECT
     (r.may OR NOT r.uses AND EXISTS (
         SELECT FROM pg_stat_activity a
         WHERE a.usesysid = r.oid AND a.datname = current_database() AND a.application_name <> 'errand-cli'
-            AND (a.application_name ILIKE '%errand%' OR a.query LIKE '%"errand".%')))
+            AND (a.query LIKE '%"' || 'errand' || '".%' OR a.application_name ILIKE '%errand%'
+                AND NOT EXISTS ( -- it works in a schema of its own
+                    SELECT FROM pg_class s
+                    WHERE s.relname = 'sleepers' AND s.relkind = 'r' AND s.relnamespace <> 'errand'::regnamespace
+                        AND has_table_privilege(r.oid, s.oid, 'SELECT')))))
     AND NOT EXISTS (
         SELECT FROM judged m
         WHERE m.oid <> r.oid AND m.lacks = '[]' AND pg_has_role(r.oid, m.oid, 'MEMBER'))
