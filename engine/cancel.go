@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"time"
-
-	"github.com/errandhq/errand/queue/driver"
 )
 
 // Cancelling jobs that run.
@@ -26,13 +24,6 @@ const maxHints = 10_000
 type hints struct {
 	all  bool                // any job may be: the backend cannot tell which
 	jobs map[int64]time.Time // by ID: when the backend named it
-}
-
-// listenCancels lets the backend tell at once which jobs to cancel, if it can, until ctx ends.
-func (l *leases) listenCancels(ctx context.Context) {
-	if canceller, ok := driver.As[driver.Canceller](l.Backend); ok {
-		_ = canceller.ListenCancels(ctx, l.Name, l.noteHint) // without it, heartbeats tell
-	}
 }
 
 // noteHint notes that the backend has named jobs as to be cancelled, or all jobs if it names none.

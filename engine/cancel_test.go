@@ -18,8 +18,11 @@ import (
 // unnotified is a queue that cancels jobs but tells no worker: heartbeats must do.
 type unnotified struct{ *queuetest.Queue }
 
-func (unnotified) ListenCancels(context.Context, string, func(ids ...int64)) error {
-	return errors.New("cannot notify")
+func (u unnotified) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
+	return u.Queue.Listen(ctx, worker, queues, func(s driver.Signal) {
+		s.Cancels, s.IDs = false, nil
+		tell(s)
+	})
 }
 
 func cancelJobs(t *testing.T, q driver.Canceller, jobs ...*queue.Job) {

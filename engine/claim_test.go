@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 	"github.com/errandhq/errand/queue/queuetest"
 )
 
@@ -209,7 +210,7 @@ func TestPolls(t *testing.T) {
 // deaf is a Waiter that cannot wake workers.
 type deaf struct{ *queuetest.Queue }
 
-func (deaf) Listen(context.Context, string, []string, func()) error { return errPlain }
+func (deaf) Listen(context.Context, string, []string, func(driver.Signal)) error { return errPlain }
 
 // TestPollsWhereListenFails: if Listen fails, the worker logs that and polls.
 func TestPollsWhereListenFails(t *testing.T) {

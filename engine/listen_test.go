@@ -22,7 +22,7 @@ type unwoken struct {
 	report atomic.Pointer[driver.WorkerReport]
 }
 
-func (u *unwoken) Listen(ctx context.Context, _ string, _ []string, _ func()) error {
+func (u *unwoken) Listen(ctx context.Context, _ string, _ []string, _ func(driver.Signal)) error {
 	return u.listen(ctx)
 }
 

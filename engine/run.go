@@ -81,7 +81,7 @@ func (r *run) run(ctx context.Context) error {
 
 	r.startLeases(&leases, extending)
 	r.settling.done.Go(func() { r.settling.settleLoop(settling) })
-	loops.Go(func() { r.wakeups.listen(listening) })
+	loops.Go(func() { r.wakeups.listen(listening, r.leases.noteHint) })
 	loops.Go(func() { r.warnUnserved(ctx) })
 	loops.Go(func() { r.upkeep.announceLoop(announcing) })
 	r.startUpkeep(ctx, telling, &loops)
@@ -111,7 +111,6 @@ func (r *run) run(ctx context.Context) error {
 func (r *run) startLeases(leases *sync.WaitGroup, extending context.Context) {
 	leases.Go(func() { r.leases.extendLoop(extending) })
 	leases.Go(func() { r.leases.guardLoop(extending) })
-	leases.Go(func() { r.leases.listenCancels(extending) })
 	leases.Go(func() { r.leases.hintLoop(extending) })
 	leases.Go(func() { r.progress.progressLoop(extending) })
 	leases.Go(func() { r.reporting.reportLoop(extending) })
@@ -133,7 +132,7 @@ func (r *run) startUpkeep(ctx, telling context.Context, loops *sync.WaitGroup) {
 	if pauser, ok := driver.As[driver.Pauser](r.Backend); ok && r.kinds != nil {
 		_ = upkeep.ReadPauses(ctx, pauser, r.upkeep.setPauses) // if it fails, the loop reads them and reports the error
 		loops.Go(func() {
-			upkeep.PauseLoop(ctx, pauser, r.watchCalls("read paused kinds"), r.wakeups.waker.Poll, r.upkeep.setPauses)
+			upkeep.PauseLoop(ctx, pauser, r.wakeups.waker, r.wakeups.pauses, r.watchCalls("read paused kinds"), r.upkeep.setPauses)
 		})
 	}
 }

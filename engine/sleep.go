@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/upkeep"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // wakeups let the claim loop sleep, and wake it.
@@ -17,6 +18,8 @@ type wakeups struct {
 	soon  chan struct{} // signals the claim loop: dueAgain has become earlier
 	tick  chan struct{} // signals the tick loop: the backend may have learned of schedules
 
+	pauses chan struct{} // signals the pause loop: the paused kinds may have changed
+
 	mu       sync.Mutex
 	dueAgain []time.Time // when released and retried jobs are due, in order; at most maxDue
 }
@@ -25,6 +28,7 @@ func newWakeups(s *shared) *wakeups {
 	return &wakeups{
 		shared: s, waker: upkeep.NewWaker(s.Backend, s.Name, s.Queues, s.Poll),
 		wake: make(chan struct{}, 1), soon: make(chan struct{}, 1), tick: make(chan struct{}, 1),
+		pauses: make(chan struct{}, 1),
 	}
 }
 
@@ -114,10 +118,22 @@ func (w *wakeups) beforeDue(end time.Time) time.Time {
 	return end
 }
 
-// listen lets the backend wake the claim loop, if it can, until ctx ends. While it cannot, a sleep
-// that has begun already gets the Poll that goes with that.
-func (w *wakeups) listen(ctx context.Context) {
-	err := w.waker.Listen(ctx, w.watchCalls("listening for jobs"), func() { signal(w.wake) }, func() { signal(w.soon) })
+// listen lets the backend wake the claim loop and tell of other changes, if it can, until ctx ends.
+// hint gets the jobs that the worker may be asked to cancel. While the backend cannot, a sleep that
+// has begun already gets the Poll that goes with that, and the paused kinds are read more often.
+func (w *wakeups) listen(ctx context.Context, hint func(ids ...int64)) {
+	tell := func(s driver.Signal) {
+		if s.Jobs {
+			signal(w.wake)
+		}
+		if s.Cancels {
+			hint(s.IDs...)
+		}
+		if s.Pauses {
+			signal(w.pauses)
+		}
+	}
+	err := w.waker.Listen(ctx, w.watchCalls("listening for jobs"), tell, func() { signal(w.soon); signal(w.pauses) })
 	if err != nil {
 		w.Logger.Info("errand: the backend cannot wake the worker, worker polls", "poll", w.waker.Poll(), "error", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/gateway"
 	"github.com/errandhq/errand/internal/wire"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // unwoken is a backend that may not hear of jobs.
@@ -23,10 +24,10 @@ type unwoken struct {
 	is atomic.Bool
 }
 
-func (d *unwoken) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
-	return d.Queue.Listen(ctx, worker, queues, func() {
+func (d *unwoken) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
+	return d.Queue.Listen(ctx, worker, queues, func(s driver.Signal) {
 		if !d.is.Load() {
-			wake()
+			tell(s)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/upkeep"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // lookout lets the backend wake the groups of some queues: to the backend it is one worker, however
@@ -47,9 +48,17 @@ func (h *Handler) lookoutOf(queues []string) *lookout {
 // listen lets the backend wake the groups, if it can, until the lookout ends. While it cannot, the
 // gateway polls, and no client waits to be woken.
 func (l *lookout) listen() {
-	err := l.waker.Listen(l.ctx, l.h.watchCalls("listening for jobs"), l.wake, l.sendAway)
+	err := l.waker.Listen(l.ctx, l.h.watchCalls("listening for jobs"), l.hear, l.sendAway)
 	if err != nil {
 		l.h.options.Logger.Info("errand: gateway: the backend cannot wake, gateway polls", "poll", l.waker.Poll(), "error", err)
+	}
+}
+
+// hear wakes the groups if there may be jobs. The gateway listens for paused kinds apart: it has
+// lookouts only while clients claim.
+func (l *lookout) hear(s driver.Signal) {
+	if s.Jobs {
+		l.wake()
 	}
 }
 

@@ -23,10 +23,7 @@ func (h *Handler) startUpkeep() {
 		h.running.Go(func() { upkeep.FireLoop(h.ctx, runner, h.watchCalls("firing schedules"), nil, func() {}) })
 	}
 	if pauser, ok := driver.As[driver.Pauser](h.queue); ok {
-		h.running.Go(func() {
-			_ = h.readPauses(pauser) // if it fails, the loop reads them and reports the error
-			upkeep.PauseLoop(h.ctx, pauser, h.watchCalls("read paused kinds"), func() time.Duration { return 0 }, h.setPauses)
-		})
+		h.followPauses(pauser)
 	}
 	h.running.Go(h.sweepLoop)
 	h.running.Go(h.keepReported)

@@ -81,7 +81,7 @@ func testCancelledSleep(t *testing.T, h Harness) {
 	waiter, _ := driver.As[driver.Waiter](h.Queue)
 	_, err := waiter.Sleep(cancelled(t), "w", []string{"q"})
 	wantCanceled(t, "Sleep", err)
-	if err := waiter.Listen(cancelled(t), "w", []string{"q"}, func() {}); err != nil {
+	if err := waiter.Listen(cancelled(t), "w", []string{"q"}, func(driver.Signal) {}); err != nil {
 		t.Errorf("Listen with a cancelled context: got error %v, want none", err)
 	}
 }

@@ -215,41 +215,54 @@ func testCancelMany(t *testing.T, h Harness) {
 	claimNone(t, h, "after Cancel of all")
 }
 
-// testCancelHint: a backend that wakes workers also tells them at once what to cancel. One that
-// cannot returns an error.
+// testCancelHint: a backend that wakes workers also tells them at once what to cancel.
 func testCancelHint(t *testing.T, h Harness) {
-	canceller, _ := driver.As[driver.Canceller](h.Queue)
-	if h.Polls || h.NoHints {
-		if err := canceller.ListenCancels(t.Context(), "w", func(...int64) {}); err == nil {
-			t.Error("ListenCancels without the means to notify: got nil, want an error")
-		}
-		return
+	if h.NoHints {
+		t.Skip("the backend leaves cancels to heartbeats")
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	hints := make(chan []int64, 100)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- canceller.ListenCancels(ctx, "w", func(ids ...int64) { hints <- ids })
-	}()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("ListenCancels: %v", err)
-		}
-	})
+	signals := hear(t, h, "w", []string{"q"})
 	for range 3 {
 		enqueue(t, h, newJob())
 		held := claimOne(t, h)
 		poll(t, "a hint to cancel", func() bool {
 			cancelJobs(t, h, byID(held), 1) // again until it listens
-			select {
-			case ids := <-hints:
-				return len(ids) == 0 || slices.Contains(ids, held.ID)
-			case <-time.After(100 * time.Millisecond):
-				return false
-			}
+			return hears(signals, 100*time.Millisecond, func(s driver.Signal) bool {
+				return s.Cancels && (len(s.IDs) == 0 || slices.Contains(s.IDs, held.ID))
+			})
 		})
 		wantAsked(t, h, "after a hint", []*queue.Job{held}, []*queue.Job{held})
 		settle(t, h, queue.Outcome{Job: held, Action: queue.Cancel})
+	}
+}
+
+// hear returns what gets the signals of a Listen that is under way until the test ends.
+func hear(t *testing.T, h Harness, worker string, queues []string) <-chan driver.Signal {
+	t.Helper()
+	waiter, _ := driver.As[driver.Waiter](h.Queue)
+	ctx, stop := context.WithCancel(t.Context())
+	signals := make(chan driver.Signal, 10_000)
+	ended := make(chan error, 1)
+	go func() { ended <- waiter.Listen(ctx, worker, queues, func(s driver.Signal) { signals <- s }) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Listen: %v", err)
+		}
+	})
+	return signals
+}
+
+// hears reports whether such a signal comes within that time.
+func hears(signals <-chan driver.Signal, within time.Duration, isWanted func(driver.Signal) bool) bool {
+	timeout := time.After(within)
+	for {
+		select {
+		case s := <-signals:
+			if isWanted(s) {
+				return true
+			}
+		case <-timeout:
+			return false
+		}
 	}
 }

@@ -20,6 +20,7 @@ var pauseCases = []testCase{
 	{"what has changed", hasPauser | hasRuler, testPauseChanged},
 	{"what has changed in a transaction", hasPauser | hasRuler | hasTx, testPauseChangedInTx},
 	{"a worker", hasPauser, testPauseWorker},
+	{"a worker is told", hasPauser | hasWakeUps, testPauseTold},
 	{"a pause changes nothing else of a rule", hasPauser | hasRuler | isInOrder, testPauseKeepsRule},
 	{"setting a rule ends no pause", hasPauser | hasRuler | isInOrder, testRulesKeepPause},
 	{"queues and groups in a transaction", hasPauser | hasRuler | hasTx, testPauseRuleInTx},
@@ -249,6 +250,30 @@ func testPauseBesideRules(t *testing.T, h Harness) {
 	}
 	starts.Wait()
 	wantRules(t, h, "after all starts", queue.Rule{Queue: "q", Running: 9, Paused: true})
+}
+
+// testPauseTold: a pause of a kind and its end are told to workers that listen, with queues and
+// without, and nothing else is.
+func testPauseTold(t *testing.T, h Harness) {
+	isPause := func(s driver.Signal) bool { return s.Pauses }
+	for _, queues := range [][]string{{"q"}, nil} {
+		signals := hear(t, h, fmt.Sprintf("w%d", len(queues)), queues)
+		paused := false
+		poll(t, "a signal once it listens", func() bool {
+			paused = !paused
+			pauseKinds(t, h, nil, paused, "k")
+			return hears(signals, 100*time.Millisecond, isPause)
+		})
+		for hears(signals, 200*time.Millisecond, func(driver.Signal) bool { return true }) { // until it is quiet
+		}
+		for range 2 {
+			paused = !paused
+			pauseKinds(t, h, nil, paused, "k")
+			if !hears(signals, patience, isPause) {
+				t.Fatalf("Listen of the queues %q: not told of a pause within %v", queues, patience)
+			}
+		}
+	}
 }
 
 // testPauseWorker: a worker runs no job of a paused kind, and runs it once the kind is resumed.

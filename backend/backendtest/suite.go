@@ -29,8 +29,7 @@ type Harness struct {
 	// Polls says that the backend is a Waiter that was opened without the means to wake workers.
 	// Its Listen must then return an error.
 	Polls bool
-	// NoHints says that the backend does not notify workers of jobs to cancel. Its ListenCancels must
-	// then return an error.
+	// NoHints says that the backend signals no jobs to cancel, and leaves them to heartbeats.
 	NoHints bool
 	// OneWriter says that the database has one write lock, as SQLite has: while a transaction is
 	// open that writes, other writers wait instead of passing over what it has locked. In cases

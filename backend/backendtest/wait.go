@@ -54,7 +54,10 @@ func listens(t *testing.T, h Harness, name string, queues []string, do func()) *
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- waiter.Listen(ctx, name, queues, func() {
+		ended <- waiter.Listen(ctx, name, queues, func(s driver.Signal) {
+			if !s.Jobs {
+				return
+			}
 			select {
 			case d.woken <- struct{}{}:
 			default:
@@ -232,7 +235,7 @@ func testListenEnds(t *testing.T, h Harness) {
 	waiter, _ := driver.As[driver.Waiter](h.Queue)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- waiter.Listen(ctx, "w", []string{"q"}, func() {}) }()
+	go func() { ended <- waiter.Listen(ctx, "w", []string{"q"}, func(driver.Signal) {}) }()
 	cancel()
 	select {
 	case err := <-ended:
@@ -248,7 +251,7 @@ func testListenPolls(t *testing.T, h Harness) {
 	waiter, _ := driver.As[driver.Waiter](h.Queue)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	err := waiter.Listen(ctx, "w", []string{"q"}, func() {})
+	err := waiter.Listen(ctx, "w", []string{"q"}, func(driver.Signal) {})
 	if err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Listen without the means to wake: got error %v, want one that says so, at once", err)
 	}

@@ -171,50 +171,15 @@ func (q *Queue) changeJobs(ctx context.Context, operation string, db queue.DB, w
 	return n, err
 }
 
-// canceller is a worker that listens for cancelled jobs.
-type canceller struct {
-	ids    []int64       // named since it was last called
-	signal chan struct{} // holds one signal: there are ids
-}
-
 // hint tells the holder of r if it is asked to cancel the job. The caller holds q.mu.
 func (q *Queue) hint(r *row) {
 	if r.committed.Status != queue.StatusRunning || r.committed.CancelAt.IsZero() {
 		return
 	}
-	for _, c := range q.cancellers[r.committed.Worker] {
-		c.ids = append(c.ids, r.id)
-		select {
-		case c.signal <- struct{}{}:
-		default: // it has yet to notice the one before
-		}
-	}
-}
-
-// ListenCancels implements [driver.Canceller]. It calls hint in the caller's goroutine.
-func (q *Queue) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
-	c := &canceller{signal: make(chan struct{}, 1)}
-	q.mu.Lock()
-	q.cancellers[worker] = append(q.cancellers[worker], c)
-	q.mu.Unlock()
-	defer func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		left := slices.DeleteFunc(q.cancellers[worker], func(o *canceller) bool { return o == c })
-		if q.cancellers[worker] = left; len(left) == 0 {
-			delete(q.cancellers, worker)
-		}
-	}()
-	for {
-		select {
-		case <-c.signal:
-			q.mu.Lock()
-			ids := c.ids
-			c.ids = nil
-			q.mu.Unlock()
-			hint(ids...)
-		case <-ctx.Done():
-			return nil
+	for l := range q.listeners {
+		if l.worker == r.committed.Worker {
+			l.signal.Cancels, l.signal.IDs = true, append(l.signal.IDs, r.id)
+			l.notify()
 		}
 	}
 }

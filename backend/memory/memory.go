@@ -65,12 +65,11 @@ type Queue struct {
 	results   map[int64]queue.Result // Output and Progress of the jobs that have one
 	schedules map[string]*schedule
 
-	cancellers map[string][]*canceller // by worker
-	paused     map[string]bool         // kinds
-	pauses     map[chan struct{}]bool  // of those that listen for changes of paused
-	workers    map[string]driver.WorkerRecord
-	audit      []queue.AuditEntry // in the order of their IDs
-	stats      map[statsKey]*queue.StatsRecord
+	listeners map[*listener]bool
+	paused    map[string]bool // kinds
+	workers   map[string]driver.WorkerRecord
+	audit     []queue.AuditEntry // in the order of their IDs
+	stats     map[statsKey]*queue.StatsRecord
 
 	sources        map[string]bool // of the jobs that Receive has enqueued
 	sourcesInOrder []receivedSource
@@ -95,13 +94,12 @@ func New(opts Options) *Queue {
 		sleepers: make(map[string]*sleeper),
 		results:  make(map[int64]queue.Result),
 
-		schedules:  make(map[string]*schedule),
-		cancellers: make(map[string][]*canceller),
-		paused:     make(map[string]bool),
-		pauses:     make(map[chan struct{}]bool),
-		workers:    make(map[string]driver.WorkerRecord),
-		stats:      make(map[statsKey]*queue.StatsRecord),
-		sources:    make(map[string]bool),
+		schedules: make(map[string]*schedule),
+		listeners: make(map[*listener]bool),
+		paused:    make(map[string]bool),
+		workers:   make(map[string]driver.WorkerRecord),
+		stats:     make(map[statsKey]*queue.StatsRecord),
+		sources:   make(map[string]bool),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 func TestMemory(t *testing.T) {
@@ -51,7 +52,7 @@ func (b bare) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Outcome
 	return b.q.Settle(ctx, db, outcomes...)
 }
 
-func (b bare) Listen(context.Context, string, []string, func()) error {
+func (b bare) Listen(context.Context, string, []string, func(driver.Signal)) error {
 	return errors.New("cannot wake")
 }
 

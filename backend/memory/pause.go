@@ -67,20 +67,19 @@ func (q *Queue) pauseRule(tx *memTx, rule queue.Rule) (changed bool) {
 	return was != rule.Paused
 }
 
-// setPaused pauses and resumes kinds, and tells who listens. The caller holds q.mu.
+// setPaused pauses and resumes kinds, and tells the workers that listen. The caller holds q.mu.
 func (q *Queue) setPaused(change map[string]bool) {
 	for kind, paused := range change {
 		if q.paused[kind] = paused; !paused {
 			delete(q.paused, kind)
 		}
 	}
-	for changed := range q.pauses {
-		if len(change) > 0 {
-			select {
-			case changed <- struct{}{}:
-			default: // it has yet to notice the change before
-			}
-		}
+	if len(change) == 0 {
+		return
+	}
+	for l := range q.listeners {
+		l.signal.Pauses = true
+		l.notify()
 	}
 }
 
@@ -92,25 +91,4 @@ func (q *Queue) PausedKinds(ctx context.Context) ([]string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Sorted(maps.Keys(q.paused)), nil
-}
-
-// ListenPauses implements [driver.Pauser]. It calls changed in the caller's goroutine.
-func (q *Queue) ListenPauses(ctx context.Context, changed func()) error {
-	signal := make(chan struct{}, 1)
-	q.mu.Lock()
-	q.pauses[signal] = true
-	q.mu.Unlock()
-	defer func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		delete(q.pauses, signal)
-	}()
-	for {
-		select {
-		case <-signal:
-			changed()
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }

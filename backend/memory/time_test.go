@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/memory"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // bubble runs f with an empty queue in a bubble, in which time.Sleep costs nothing.
@@ -136,7 +137,11 @@ func listen(t *testing.T, q *memory.Queue) (woken *int, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	woken = new(int)
 	go func() {
-		if err := q.Listen(ctx, "w", []string{queue.DefaultQueue}, func() { *woken++ }); err != nil {
+		if err := q.Listen(ctx, "w", []string{queue.DefaultQueue}, func(s driver.Signal) {
+			if s.Jobs {
+				*woken++
+			}
+		}); err != nil {
 			t.Errorf("Listen: %v", err)
 		}
 	}()

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // sleeper is a worker that listens or is registered as sleeping.
@@ -38,19 +40,43 @@ func (q *Queue) wake(name string) {
 	}
 }
 
-// Listen implements [driver.Waiter]. It calls wake in the caller's goroutine.
-func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
+// listener is a call of Listen.
+type listener struct {
+	worker  string
+	signal  driver.Signal // what it has to tell, beside jobs
+	changed chan struct{} // holds one signal: there is something to tell
+}
+
+// notify makes Listen take the signal. The caller holds q.mu.
+func (l *listener) notify() {
+	select {
+	case l.changed <- struct{}{}:
+	default: // it has yet to take the one before
+	}
+}
+
+// Listen implements [driver.Waiter]. It calls tell in the caller's goroutine.
+func (q *Queue) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
+	l := &listener{worker: worker, changed: make(chan struct{}, 1)}
 	q.mu.Lock()
 	s, key := q.sleeper(worker, queues)
 	s.listeners++
+	q.listeners[l] = true
 	q.mu.Unlock()
 	for {
 		select {
 		case <-s.signal:
-			wake()
+			tell(driver.Signal{Jobs: true})
+		case <-l.changed:
+			q.mu.Lock()
+			news := l.signal
+			l.signal = driver.Signal{}
+			q.mu.Unlock()
+			tell(news)
 		case <-ctx.Done():
 			q.mu.Lock()
 			defer q.mu.Unlock()
+			delete(q.listeners, l)
 			if s.listeners--; s.listeners == 0 {
 				delete(q.sleepers, key)
 			}

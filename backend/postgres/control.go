@@ -215,32 +215,14 @@ func (b *Backend) Delete(ctx context.Context, db queue.DB, which queue.Selection
 	return b.change(ctx, "delete", db, which, which.Of(statuses...), locking(b.sql["delete"]))
 }
 
-// ListenCancels implements [driver.Canceller], on the connection of Listen.
-func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
-	return b.listenAs(ctx, &subscriber{worker: worker, wake: func() { hint() }, hint: hint, failed: make(chan error, 1)})
-}
-
-// listenAs listens for s until ctx ends.
-func (b *Backend) listenAs(ctx context.Context, s *subscriber) error {
-	if b.options.Listen == nil {
-		return errNoListen
-	}
-	l := b.subscribe(ctx, s)
-	select {
-	case err := <-s.failed:
-		return err
-	case <-ctx.Done():
-		b.unsubscribe(l, s)
-		return nil
-	}
-}
-
-// handleCancel calls the hints of the worker that a notification of sql/cancel.sql names. It
-// ignores what it cannot read.
-func (b *Backend) handleCancel(l *listener, text string) {
-	at := strings.LastIndexByte(text, cancelMark)
+// handleControl tells workers of a notification of sql/cancel.sql, which names a worker and its
+// jobs, or of sql/pause_kind.sql. It ignores what it cannot read.
+func (b *Backend) handleControl(l *listener, text string) {
+	at := strings.LastIndexByte(text, controlMark)
 	if at < 0 {
-		b.noteKinds(l) // of sql/pause_kind.sql
+		for _, s := range b.subscribersOf(l, func(*subscriber) bool { return true }) {
+			s.tell(driver.Signal{Pauses: true})
+		}
 		return
 	}
 	worker := text[:at]
@@ -250,19 +232,7 @@ func (b *Backend) handleCancel(l *listener, text string) {
 			ids = append(ids, id)
 		}
 	}
-	for _, hint := range b.hintsOf(l, worker) {
-		hint(ids...)
+	for _, s := range b.subscribersOf(l, func(s *subscriber) bool { return s.worker == worker }) {
+		s.tell(driver.Signal{Cancels: true, IDs: ids})
 	}
-}
-
-// hintsOf returns the functions to call about jobs of the worker.
-func (b *Backend) hintsOf(l *listener, worker string) (all []func(ids ...int64)) {
-	b.listening.mu.Lock()
-	defer b.listening.mu.Unlock()
-	for s := range l.subscribers {
-		if s.hint != nil && s.worker == worker {
-			all = append(all, s.hint)
-		}
-	}
-	return all
 }

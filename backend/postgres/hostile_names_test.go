@@ -13,6 +13,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestHostileListen: a worker with a hostile name that listens for hostile queues is woken for
@@ -54,7 +55,10 @@ func listenAs(t *testing.T, q *postgres.Backend, worker string, queues []string)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- q.Listen(ctx, worker, queues, func() {
+		ended <- q.Listen(ctx, worker, queues, func(s driver.Signal) {
+			if !s.Jobs {
+				return
+			}
 			select {
 			case woken <- struct{}{}:
 			default:

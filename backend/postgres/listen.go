@@ -14,22 +14,22 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // errNoListen is the error of Listen without Options.Listen: the worker polls.
 var errNoListen = errors.New("postgres: listen: Options.Listen is nil")
 
-// cancelMark begins the notifications of sql/cancel.sql. No queue's name has it.
-const cancelMark = '\x01'
+// controlMark begins the notifications of sql/cancel.sql and sql/pause_kind.sql. No queue's name
+// has it.
+const controlMark = '\x01'
 
-// subscriber is a worker whose Listen, or whose ListenCancels, is running, or, without a name, one
-// whose ListenPauses is.
+// subscriber is a worker whose Listen is running.
 type subscriber struct {
 	worker string
-	queues []string           // of Listen
-	wake   func()             // called when the worker may have missed notifications
-	hint   func(ids ...int64) // of ListenCancels: called when jobs of the worker may be cancelled
-	failed chan error         // gets the error if nobody can listen
+	queues []string
+	tell   func(driver.Signal)
+	failed chan error // gets the error if nobody can listen
 }
 
 // listener is the one connection that listens for all subscribers, from the first call of Listen
@@ -50,14 +50,14 @@ type listening struct {
 }
 
 // Listen implements [driver.Waiter]: it listens on the channel that has the schema's name. A
-// notification has the name of a queue, or is one of sql/cancel.sql. All calls share one connection
-// of the *sql.DB, or one beside it if Options.Listen works like that. When ctx ends, Listen removes
-// the worker's registration, for which the server has five seconds.
-func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
+// notification has the name of a queue, or is one of sql/cancel.sql or sql/pause_kind.sql. All
+// calls share one connection of the *sql.DB, or one beside it if Options.Listen works like that.
+// When ctx ends, Listen removes the worker's registration, for which the server has five seconds.
+func (b *Backend) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
 	if b.options.Listen == nil {
 		return errNoListen
 	}
-	s := &subscriber{worker: worker, queues: slices.Clone(queues), wake: wake, failed: make(chan error, 1)}
+	s := &subscriber{worker: worker, queues: slices.Clone(queues), tell: tell, failed: make(chan error, 1)}
 	l := b.subscribe(ctx, s)
 	select {
 	case err := <-s.failed:
@@ -84,7 +84,7 @@ func (b *Backend) subscribe(ctx context.Context, s *subscriber) *listener {
 	isListening := l.isListening
 	b.listening.mu.Unlock()
 	if isListening {
-		s.wake() // it has missed what was notified before
+		s.tell(driver.AllSignals()) // it has missed what was notified before
 	}
 	return l
 }
@@ -148,7 +148,7 @@ func (b *Backend) setListening(l *listener, is bool, failure error) (all []*subs
 func (b *Backend) wakeAll(l *listener) {
 	for _, s := range b.setListening(l, true, nil) {
 		b.sleepers.forget(s.worker)
-		s.wake()
+		s.tell(driver.AllSignals())
 	}
 }
 
@@ -174,7 +174,7 @@ func (b *Backend) isListening(worker string) bool {
 		return false
 	}
 	for s := range l.subscribers {
-		if s.worker == worker && s.hint == nil {
+		if s.worker == worker {
 			return true
 		}
 	}
@@ -191,12 +191,12 @@ func (b *Backend) CheckListen(string) error {
 	return nil
 }
 
-// subscribersOf returns the workers of a queue.
-func (b *Backend) subscribersOf(l *listener, name string) (all []*subscriber) {
+// subscribersOf returns the workers that are chosen.
+func (b *Backend) subscribersOf(l *listener, isChosen func(*subscriber) bool) (all []*subscriber) {
 	b.listening.mu.Lock()
 	defer b.listening.mu.Unlock()
 	for s := range l.subscribers {
-		if slices.Contains(s.queues, name) {
+		if isChosen(s) {
 			all = append(all, s)
 		}
 	}
@@ -207,13 +207,13 @@ func (b *Backend) subscribersOf(l *listener, name string) (all []*subscriber) {
 // Enqueue need not notify while they are awake.
 func (b *Backend) handleNotification(ctx context.Context, l *listener, name string) {
 	b.notifications.Add(1)
-	if text, isCancel := strings.CutPrefix(name, string(cancelMark)); isCancel {
-		b.handleCancel(l, text)
+	if text, isControl := strings.CutPrefix(name, string(controlMark)); isControl {
+		b.handleControl(l, text)
 		return
 	}
 	b.ticks.Expire() // a change of schedules notifies, too
 	b.rules.Hurry(name)
-	all := b.subscribersOf(l, name)
+	all := b.subscribersOf(l, func(s *subscriber) bool { return slices.Contains(s.queues, name) })
 	workers := make([]string, len(all))
 	for i, s := range all {
 		workers[i] = s.worker
@@ -221,7 +221,7 @@ func (b *Backend) handleNotification(ctx context.Context, l *listener, name stri
 	upTo, woken := b.sleepers.noteWoken(workers, time.Now()) // they may soon fall asleep again
 	var queues []string
 	for _, s := range all {
-		s.wake()
+		s.tell(driver.Signal{Jobs: true})
 		if slices.Contains(woken, s.worker) {
 			queues = append(queues, s.queues...)
 		}

@@ -3,7 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -20,6 +20,7 @@ import (
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // listening returns a queue whose Listen is running, and signals woken.
@@ -43,7 +44,10 @@ func listenTo(t *testing.T, q *postgres.Backend, worker, queueName string, woken
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- q.Listen(ctx, worker, []string{queueName}, func() {
+		ended <- q.Listen(ctx, worker, []string{queueName}, func(s driver.Signal) {
+			if !s.Jobs {
+				return
+			}
 			select {
 			case woken <- struct{}{}:
 			default:
@@ -168,7 +172,13 @@ func TestListenCannotConnect(t *testing.T) {
 	}})
 	ctx, stop := context.WithCancel(t.Context())
 	ended, woken := make(chan error, 1), make(chan struct{}, 1)
-	go func() { ended <- q.Listen(ctx, "w", []string{"default"}, func() { woken <- struct{}{} }) }()
+	go func() {
+		ended <- q.Listen(ctx, "w", []string{"default"}, func(s driver.Signal) {
+			if s.Jobs {
+				woken <- struct{}{}
+			}
+		})
+	}()
 	eventually(t, "CheckListen says why", func() bool {
 		err := q.CheckListen("w")
 		return err != nil && strings.Contains(err.Error(), `"errand_has_moved" does not exist`)
@@ -300,7 +310,13 @@ func testListenersShare(t *testing.T, w way) {
 		e := &ear{fmt.Sprint("w", i), name, make(chan struct{}, 10), nil, make(chan error, 1)}
 		ctx, stop := context.WithCancel(t.Context())
 		e.stop = stop
-		go func() { e.ended <- q.Listen(ctx, e.name, []string{e.queue}, func() { e.woken <- struct{}{} }) }()
+		go func() {
+			e.ended <- q.Listen(ctx, e.name, []string{e.queue}, func(s driver.Signal) {
+				if s.Jobs {
+					e.woken <- struct{}{}
+				}
+			})
+		}()
 		await(t, e.woken)
 		ears = append(ears, e)
 	}
@@ -363,7 +379,7 @@ func TestListenUnsupported(t *testing.T) {
 		"one connection": {one, pgxlisten.Listen},
 	} {
 		q := backend(t, c.db, postgres.Options{Listen: c.listen})
-		if err := q.Listen(t.Context(), "w", []string{"default"}, func() {}); err == nil {
+		if err := q.Listen(t.Context(), "w", []string{"default"}, func(driver.Signal) {}); err == nil {
 			t.Errorf("%s: Listen returns no error", name)
 		}
 	}
@@ -372,14 +388,14 @@ func TestListenUnsupported(t *testing.T) {
 // deafConn is a connection whose server has fallen silent, of a driver that goes on reading when
 // its context ends, as lib/pq does.
 type deafConn struct {
-	driver.Conn
+	sqldriver.Conn
 	let chan struct{}
 }
 
-func (c deafConn) Connect(context.Context) (driver.Conn, error) { return c, nil }
-func (deafConn) Driver() driver.Driver                          { return nil }
-func (deafConn) Close() error                                   { return nil }
-func (c deafConn) ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error) {
+func (c deafConn) Connect(context.Context) (sqldriver.Conn, error) { return c, nil }
+func (deafConn) Driver() sqldriver.Driver                          { return nil }
+func (deafConn) Close() error                                      { return nil }
+func (c deafConn) ExecContext(context.Context, string, []sqldriver.NamedValue) (sqldriver.Result, error) {
 	<-c.let
 	return nil, errors.New("let go")
 }
@@ -408,7 +424,7 @@ func TestListenEndsBesideSilence(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			begun := time.Now()
-			if err := q.Listen(ctx, "w", []string{"default"}, func() {}); err != nil {
+			if err := q.Listen(ctx, "w", []string{"default"}, func(driver.Signal) {}); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(begun) - time.Second; took > 5*time.Second {

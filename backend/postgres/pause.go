@@ -53,19 +53,3 @@ func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
 	})
 	return kinds, err
 }
-
-// ListenPauses implements [driver.Pauser], on the connection of Listen.
-func (b *Backend) ListenPauses(ctx context.Context, changed func()) error {
-	return b.listenAs(ctx, &subscriber{wake: changed, failed: make(chan error, 1)})
-}
-
-// noteKinds calls the functions of ListenPauses.
-func (b *Backend) noteKinds(l *listener) {
-	b.listening.mu.Lock()
-	defer b.listening.mu.Unlock()
-	for s := range l.subscribers {
-		if s.worker == "" {
-			s.wake()
-		}
-	}
-}

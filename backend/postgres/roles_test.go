@@ -19,6 +19,7 @@ import (
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/internal/extent"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // roles are those of docs/roles.sql in a database of their own, under names that no other
@@ -351,7 +352,10 @@ func (r *roles) testNotify(t *testing.T, db, enqueuer *sql.DB) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- q.Listen(ctx, "w", []string{"bell"}, func() {
+		ended <- q.Listen(ctx, "w", []string{"bell"}, func(s driver.Signal) {
+			if !s.Jobs {
+				return
+			}
 			select {
 			case woken <- struct{}{}:
 			default:

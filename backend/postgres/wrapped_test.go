@@ -3,7 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"testing"
 
@@ -13,17 +13,18 @@ import (
 	"github.com/errandhq/errand/backend/postgres/pgxlisten"
 	"github.com/errandhq/errand/backend/postgrestest"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // wrapped is a connector that wraps pgx's connections, as libraries do that trace.
 type wrapped struct {
 	dsn  string
-	wrap func(*stdlib.Conn) driver.Conn
+	wrap func(*stdlib.Conn) sqldriver.Conn
 }
 
-func (w wrapped) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
+func (w wrapped) Driver() sqldriver.Driver { return stdlib.GetDefaultDriver() }
 
-func (w wrapped) Connect(context.Context) (driver.Conn, error) {
+func (w wrapped) Connect(context.Context) (sqldriver.Conn, error) {
 	conn, err := w.Driver().Open(w.dsn)
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ type (
 	showing struct{ *stdlib.Conn }
 )
 
-func (c showing) Raw() driver.Conn { return c.Conn }
+func (c showing) Raw() sqldriver.Conn { return c.Conn }
 
 // TestWrappedDriver: over a driver that is wrapped, workers are woken if the wrapper gives out the
 // connection, or by a second pool without it. Else Listen says that it is not supported.
@@ -49,10 +50,10 @@ func TestWrappedDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { plain.Close() })
-	hide := func(c *stdlib.Conn) driver.Conn { return hiding{c} }
-	show := func(c *stdlib.Conn) driver.Conn { return showing{c} }
+	hide := func(c *stdlib.Conn) sqldriver.Conn { return hiding{c} }
+	show := func(c *stdlib.Conn) sqldriver.Conn { return showing{c} }
 	for name, c := range map[string]struct {
-		wrap   func(*stdlib.Conn) driver.Conn
+		wrap   func(*stdlib.Conn) sqldriver.Conn
 		listen postgres.Listen
 		works  bool
 	}{
@@ -65,7 +66,7 @@ func TestWrappedDriver(t *testing.T) {
 			t.Cleanup(func() { db.Close() })
 			q := backend(t, db, postgres.Options{Listen: c.listen})
 			if !c.works {
-				if err := q.Listen(t.Context(), "w", []string{"default"}, func() {}); !errors.Is(err, errors.ErrUnsupported) {
+				if err := q.Listen(t.Context(), "w", []string{"default"}, func(driver.Signal) {}); !errors.Is(err, errors.ErrUnsupported) {
 					t.Errorf("Listen: got %v, want ErrUnsupported", err)
 				}
 				return

@@ -192,16 +192,3 @@ func (b *Backend) hint(ctx context.Context, p int, running *rueidis.RedisMessage
 
 // cancels returns the channel on which a worker hears which jobs it is asked to cancel.
 func (b *Backend) cancels(worker string) string { return b.opts.Namespace + ":cancel:" + worker }
-
-// ListenCancels implements [driver.Canceller].
-func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
-	return b.subscribe(ctx, subscription{
-		command: func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.cancels(worker)).Build() },
-		receive: func(text string) {
-			if id, err := strconv.ParseInt(text, 10, 64); err == nil {
-				hint(id)
-			}
-		},
-		confirmed: func() { hint() },
-	})
-}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -24,22 +27,43 @@ const (
 // errUnconfirmed is why a subscription is made again that no server has confirmed.
 var errUnconfirmed = fmt.Errorf("no server has confirmed a subscription within %v", confirmTimeout)
 
-// Listen implements [driver.Waiter]. It has a subscription for each partition of the queues, on
-// connections that the client shares among all of them. It goes on if a server refuses one:
-// CheckListen says why.
-func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
-	var all sync.WaitGroup
+// Listen implements [driver.Waiter]. It has a subscription for each partition of the queues, one
+// for cancelled jobs and one for paused kinds, on connections that the client shares among all of
+// them. It goes on if a server refuses one: CheckListen says why.
+func (b *Backend) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
+	subscribe := func(channel string) rueidis.Completed { return b.client.B().Subscribe().Channel(channel).Build() }
+	subscriptions := []subscription{
+		{
+			command: func() rueidis.Completed { return subscribe(b.pauses()) },
+			receive: func(string) { tell(driver.Signal{Pauses: true}) },
+			missed:  driver.Signal{Pauses: true},
+		},
+		{
+			command: func() rueidis.Completed { return subscribe(b.cancels(worker)) },
+			receive: func(text string) {
+				if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+					tell(driver.Signal{Cancels: true, IDs: []int64{id}})
+				}
+			},
+			missed: driver.Signal{Cancels: true},
+		},
+	}
 	for _, at := range b.placesOf(queues, 0) {
 		channel := b.tags[at.partition] + "wake:" + at.queue
+		subscriptions = append(subscriptions, subscription{
+			command: func() rueidis.Completed { return b.client.B().Ssubscribe().Channel(channel).Build() },
+			receive: func(string) { b.turns.Hurry(at.queue); tell(driver.Signal{Jobs: true}) },
+			missed:  driver.Signal{Jobs: true},
+		})
+	}
+	var all sync.WaitGroup
+	for _, s := range subscriptions {
+		id := b.unheard.newID(worker)
+		s.confirmed = func() { b.unheard.note(id, nil); tell(s.missed) }
+		s.failed = func(err error) { b.unheard.note(id, err) }
 		all.Go(func() {
-			id := b.unheard.newID(worker)
-			defer b.unheard.note(id, nil)
-			_ = b.subscribe(ctx, subscription{
-				command:   func() rueidis.Completed { return b.client.B().Ssubscribe().Channel(channel).Build() },
-				receive:   func(string) { b.turns.Hurry(at.queue); wake() },
-				confirmed: func() { b.unheard.note(id, nil); wake() },
-				failed:    func(err error) { b.unheard.note(id, err) },
-			}) // it returns no error: failed gets them
+			b.subscribe(ctx, s)
+			b.unheard.note(id, nil)
 		})
 	}
 	all.Wait()
@@ -101,31 +125,28 @@ func (u *unheard) of(worker string) error {
 type subscription struct {
 	command   func() rueidis.Completed
 	receive   func(text string) // gets each message
+	missed    driver.Signal     // what the worker has to look at whenever the server has confirmed it
 	confirmed func()            // is called whenever the server has confirmed it
-	failed    func(err error)   // is called when it cannot be made; nil: a user who may not is an error
+	failed    func(err error)   // is called when it cannot be made
 }
 
 // subscribe keeps a subscription until ctx ends. It subscribes again when the connection breaks, or
-// when the slot of its channel has moved. Without s.failed it returns an error if the user may not
-// subscribe.
-func (b *Backend) subscribe(ctx context.Context, s subscription) error {
+// when the slot of its channel has moved.
+func (b *Backend) subscribe(ctx context.Context, s subscription) {
 	pause := shortestReconnect
 	for ctx.Err() == nil {
 		wasMade, err := b.subscribeOnce(ctx, s)
 		switch {
 		case ctx.Err() != nil:
-			return nil
-		case s.failed == nil && isDenied(err):
-			return failed("subscribe", err)
+			return
 		case wasMade:
 			pause = shortestReconnect
-		case s.failed != nil && err != nil:
+		case err != nil:
 			s.failed(failed("listen", err))
 		}
 		sleep(ctx, pause)
 		pause = min(2*pause, longestReconnect)
 	}
-	return nil
 }
 
 // subscribeOnce makes a subscription, and returns when its connection breaks. It reports whether

@@ -71,12 +71,3 @@ func (b *Backend) PausedKinds(ctx context.Context) ([]string, error) {
 	slices.Sort(kinds)
 	return kinds, nil
 }
-
-// ListenPauses implements [driver.Pauser].
-func (b *Backend) ListenPauses(ctx context.Context, changed func()) error {
-	return b.subscribe(ctx, subscription{
-		command:   func() rueidis.Completed { return b.client.B().Subscribe().Channel(b.pauses()).Build() },
-		receive:   func(string) { changed() },
-		confirmed: changed,
-	})
-}

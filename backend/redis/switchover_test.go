@@ -147,7 +147,13 @@ func listen(t *testing.T, b driver.Waiter) (woken chan struct{}) {
 	ctx, cancel := context.WithCancel(t.Context())
 	woken = make(chan struct{}, 10_000)
 	ended := make(chan error, 1)
-	go func() { ended <- b.Listen(ctx, "w", []string{"q"}, func() { woken <- struct{}{} }) }()
+	go func() {
+		ended <- b.Listen(ctx, "w", []string{"q"}, func(s driver.Signal) {
+			if s.Jobs {
+				woken <- struct{}{}
+			}
+		})
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

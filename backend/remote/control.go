@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -45,12 +44,6 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 		}
 	}
 	return n, nil
-}
-
-// ListenCancels implements [driver.Canceller]: gateways give no hints. A worker learns with its
-// heartbeats which jobs to cancel.
-func (q *Queue) ListenCancels(context.Context, string, func(ids ...int64)) error {
-	return errors.New("remote: gateways give no hints of what to cancel, the worker learns it with its heartbeats")
 }
 
 // Rules returns the rules of the queues that the client may use, as [driver.Ruler] does. A Queue is

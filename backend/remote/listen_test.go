@@ -62,7 +62,13 @@ func TestListenFails(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended, woken := make(chan error, 1), make(chan struct{}, 1000)
-	go func() { ended <- q.Listen(ctx, "w", []string{"q"}, func() { woken <- struct{}{} }) }()
+	go func() {
+		ended <- q.Listen(ctx, "w", []string{"q"}, func(s driver.Signal) {
+			if s.Jobs {
+				woken <- struct{}{}
+			}
+		})
+	}()
 	sleep := func() {
 		t.Helper()
 		if _, err := q.Sleep(ctx, "w", []string{"q"}); err != nil {

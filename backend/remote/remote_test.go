@@ -324,7 +324,7 @@ func TestWaitAtSilentGateway(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	listened := make(chan error, 1)
-	go func() { listened <- q.Listen(ctx, "w", []string{"q"}, func() {}) }()
+	go func() { listened <- q.Listen(ctx, "w", []string{"q"}, func(driver.Signal) {}) }()
 	if name := within(t, waits); name != "first" {
 		t.Errorf("the worker waits at the %s gateway, want the first", name)
 	}

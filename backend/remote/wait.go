@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/internal/wire"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -120,8 +121,9 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 	return out.Next, nil
 }
 
-// Listen implements [driver.Waiter] by requests that wait on a gateway.
-func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
+// Listen implements [driver.Waiter] by requests that wait on a gateway. It signals jobs only:
+// gateways leave the paused kinds out of claims, and tell with Extend what to cancel.
+func (q *Queue) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
 	s := q.sleeperOf(worker, queues)
 	s.mu.Lock()
 	s.listeners++
@@ -154,12 +156,12 @@ func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake
 			}
 			pause = min(max(2*pause, 100*time.Millisecond), longestPause)
 			sleep(ctx, pause)
-			wake() // the gateway that is asked next does not know what this one has missed
+			tell(driver.Signal{Jobs: true}) // the gateway that is asked next does not know what this one has missed
 		default:
 			pause = 0
 			s.noteFailure(nil)
 			if woken {
-				wake()
+				tell(driver.Signal{Jobs: true})
 			}
 		}
 	}

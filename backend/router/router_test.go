@@ -237,7 +237,11 @@ func TestListenFails(t *testing.T) { synctest.Test(t, testListenFails) }
 func testListenFails(t *testing.T) {
 	home := memory.New(memory.Options{})
 	woken := make(chan struct{}, 100)
-	wake := func() { woken <- struct{}{} }
+	wake := func(s driver.Signal) {
+		if s.Jobs {
+			woken <- struct{}{}
+		}
+	}
 	q := route(t, router.Routes{"*": home, "clicks": &bare{home}}, router.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -253,8 +257,9 @@ func testListenFails(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+	q = route(t, router.Routes{"*": &bare{home}, "clicks": &bare{home}}, router.Options{})
 	if err := q.Listen(t.Context(), "w", []string{"clicks"}, wake); err == nil {
-		t.Error("Listen for a backend that cannot wake: no error")
+		t.Error("Listen for backends that cannot wake: no error")
 	}
 }
 

@@ -10,23 +10,50 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// wakeInterval is how often a worker is woken for backends that cannot wake it.
-const wakeInterval = time.Second
+const (
+	// wakeInterval is how often a worker is told to look for jobs of backends that cannot tell it.
+	wakeInterval = time.Second
+	// pauseTicks is how many times as long it may take to learn of a pause.
+	pauseTicks = 5
+)
 
-// Listen implements [driver.Waiter]. For a backend that cannot wake workers it calls wake each
-// second. It returns an error if none of the queues' backends can.
-func (q *Queue) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
-	var listens []func(context.Context) error
-	for _, p := range q.queuesOf(queues) {
-		waiter, ok := driver.As[driver.Waiter](p.Queue)
-		listens = append(listens, func(ctx context.Context) error {
+// Listen implements [driver.Waiter]. It listens to the backends of the queues, and to the home for
+// paused kinds. For a backend that cannot tell anything it signals jobs each second, and pauses
+// each five. It returns an error if none of the backends can.
+func (q *Queue) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
+	runs := q.queuesOf(queues)
+	if !slices.ContainsFunc(runs, func(r run) bool { return r.target == q.home }) {
+		runs = append(runs, run{target: q.home})
+	}
+	var listens []ear
+	for _, r := range runs {
+		waiter, ok := driver.As[driver.Waiter](r.Queue)
+		listens = append(listens, ear{driver.Signal{Jobs: len(r.queues) > 0, Pauses: r.target == q.home}, func(ctx context.Context) error {
 			if !ok {
 				return errNotTold
 			}
-			return waiter.Listen(ctx, worker, p.queues, wake)
-		})
+			return waiter.Listen(ctx, worker, r.queues, func(s driver.Signal) { tell(r.outwardSignal(s, q.home)) })
+		}})
 	}
-	return listenAll(ctx, listens, wake)
+	return listenAll(ctx, listens, tell)
+}
+
+// ear is a Listen of one backend, and what a worker has to look at if the backend cannot tell.
+type ear struct {
+	instead driver.Signal
+	listen  func(context.Context) error
+}
+
+// outwardSignal returns the signal as the router gives it: with its IDs, and with pauses of the
+// home only.
+func (t *target) outwardSignal(s driver.Signal, home *target) driver.Signal {
+	s.Pauses = s.Pauses && t == home
+	ids := make([]int64, len(s.IDs))
+	for i, id := range s.IDs {
+		ids[i] = t.outward(id)
+	}
+	s.IDs = ids
+	return s
 }
 
 // CheckListen implements [driver.Waiter]: it returns the errors of all backends.
@@ -55,38 +82,44 @@ func (q *Queue) queuesOf(queues []string) (all []run) {
 	return all
 }
 
-// listenAll calls all functions at once until ctx ends. While one of them has returned an error, it
-// calls instead each wakeInterval, unless that is nil. It returns an error if all of them have.
-func listenAll(ctx context.Context, listens []func(context.Context) error, instead func()) error {
+// listenAll calls all functions at once until ctx ends. For those that have returned an error it
+// gives their signals instead, each wakeInterval, but pauses less often. It returns an error
+// if all of them have.
+func listenAll(ctx context.Context, ears []ear, tell func(driver.Signal)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	deaf := make(chan error, len(listens))
-	for _, listen := range listens {
+	type deafness struct {
+		err     error
+		instead driver.Signal
+	}
+	deaf := make(chan deafness, len(ears))
+	for _, e := range ears {
 		all.Go(func() {
-			if err := listen(ctx); err != nil {
-				deaf <- err
+			if err := e.listen(ctx); err != nil {
+				deaf <- deafness{err, e.instead}
 			}
 		})
 	}
-	var ticks <-chan time.Time
+	ticker := time.NewTicker(wakeInterval)
+	defer ticker.Stop()
 	var errs []error
-	for {
+	var instead driver.Signal
+	for ticks := 1; ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-deaf:
-			if errs = append(errs, err); len(errs) == len(listens) && ctx.Err() == nil {
+		case d := <-deaf:
+			if errs = append(errs, d.err); len(errs) == len(ears) && ctx.Err() == nil {
 				return errors.Join(errs...)
 			}
-			if ticks == nil && instead != nil {
-				ticker := time.NewTicker(wakeInterval)
-				defer ticker.Stop()
-				ticks = ticker.C
+			instead.Jobs, instead.Pauses = instead.Jobs || d.instead.Jobs, instead.Pauses || d.instead.Pauses
+		case <-ticker.C:
+			s := driver.Signal{Jobs: instead.Jobs, Pauses: instead.Pauses && ticks%pauseTicks == 0}
+			if ticks++; s.Jobs || s.Pauses {
+				tell(s)
 			}
-		case <-ticks:
-			instead()
 		}
 	}
 }
@@ -120,25 +153,4 @@ func (q *Queue) Sleep(ctx context.Context, worker string, queues []string) (next
 		return 0, errors.Join(errs...)
 	}
 	return next, nil
-}
-
-// ListenCancels implements [driver.Canceller].
-func (q *Queue) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
-	var listens []func(context.Context) error
-	for _, t := range q.targets {
-		canceller, ok := driver.As[driver.Canceller](t.Queue)
-		listens = append(listens, func(ctx context.Context) error {
-			if !ok {
-				return errNotTold
-			}
-			return canceller.ListenCancels(ctx, worker, func(ids ...int64) {
-				outward := make([]int64, len(ids))
-				for i, id := range ids {
-					outward[i] = t.outward(id)
-				}
-				hint(outward...)
-			})
-		})
-	}
-	return listenAll(ctx, listens, nil)
 }

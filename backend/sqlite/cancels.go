@@ -2,19 +2,21 @@ package sqlite
 
 import (
 	"context"
-	"time"
+	"database/sql"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
-// Cancelled jobs of other processes.
+// Cancelled jobs and paused kinds of other processes.
 //
 // Problem: SQLite notifies nobody, and a worker should learn within moments which of its jobs to
-// cancel.
+// cancel, and which kinds are paused.
 // Rule: a Cancel on the backend's own handle tells the workers of its process after its commit. All
-// other commits are noticed by a count that each Cancel of a running job raises (cancels.sql): one
-// row, which a process with workers reads every pollEvery.
-// Shown by: the suite's case "a hint to cancel", TestCancelElsewhere.
+// other commits are noticed by two counts (changes.sql): each Cancel of a running job raises one,
+// and each change of rules or pauses the other. They are one row, which a process with workers
+// reads every pollEvery.
+// Shown by: the suite's cases "a hint to cancel" and "a worker is told", TestCancelElsewhere.
 
 // canceller is a worker that listens for cancelled jobs. The file's mutex guards it.
 type canceller struct {
@@ -23,43 +25,24 @@ type canceller struct {
 	signal         chan struct{} // holds one signal: there are ids
 }
 
-// ListenCancels implements [driver.Canceller]. It holds no connection.
-func (b *Backend) ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error {
-	c := &canceller{prefix: b.options.Prefix, worker: worker, signal: make(chan struct{}, 1)}
-	b.file.addCanceller(c)
-	defer b.file.removeCanceller(c)
-	seen := int64(-1)
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.signal:
-			hint(b.file.takeHints(c)...)
-		case <-tick.C:
-			now, err := b.countCancels(ctx)
-			if err == nil && seen >= 0 && now != seen {
-				hint()
-			}
-			if err == nil { // otherwise the next look finds the same
-				seen = now
-			}
-		}
-	}
+// changes are counts that tell what has changed. Their zero value is unknown.
+type changes struct{ cancels, rules int64 }
+
+// since returns what has changed since the counts before. If they are unknown, all may have.
+func (c changes) since(before changes) driver.Signal {
+	return driver.Signal{Cancels: c.cancels != before.cancels, Pauses: c.rules != before.rules}
 }
 
-// countCancels returns how many requests to cancel running jobs there have been.
-func (b *Backend) countCancels(ctx context.Context) (n int64, err error) {
-	ids := []int64{0}
-	err = b.read(ctx, "listen", func(db queue.DB) (err error) {
-		ids, err = queryIDs(ctx, db, b.sql["cancels"])
-		return err
+// readChanges returns the counts, which begin with 1.
+func (b *Backend) readChanges(ctx context.Context) (c changes, err error) {
+	err = b.read(ctx, "listen", func(db queue.DB) error {
+		return queryRows(ctx, db, func(rows *sql.Rows) error {
+			err := rows.Scan(&c.cancels, &c.rules)
+			c.cancels, c.rules = c.cancels+1, c.rules+1
+			return err
+		}, b.sql["changes"])
 	})
-	if err != nil || len(ids) == 0 {
-		return 0, err
-	}
-	return ids[0], nil
+	return c, err
 }
 
 func (f *file) addCanceller(c *canceller) {

@@ -15,6 +15,7 @@ import (
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/engine"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // childVariable tells this binary that it is a child of a test.
@@ -133,7 +134,10 @@ func doze(ctx context.Context, q *sqlite.Backend) error {
 	listening := make(chan error, 1)
 	queues := []string{queue.DefaultQueue}
 	go func() {
-		listening <- q.Listen(ctx, "sleeper", queues, func() {
+		listening <- q.Listen(ctx, "sleeper", queues, func(s driver.Signal) {
+			if !s.Jobs {
+				return
+			}
 			select {
 			case woken <- struct{}{}:
 			default:

@@ -71,8 +71,8 @@ func (s *several) Settle(ctx context.Context, db queue.DB, outcomes ...queue.Out
 	return s.one().Settle(ctx, db, outcomes...)
 }
 
-func (s *several) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
-	return s.one().Listen(ctx, worker, queues, wake)
+func (s *several) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
+	return s.one().Listen(ctx, worker, queues, tell)
 }
 
 func (s *several) Sleep(ctx context.Context, worker string, queues []string) (time.Duration, error) {

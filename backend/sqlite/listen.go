@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // SQLite has no notifications. A call on the backend's own handle that makes jobs pending wakes the
@@ -41,9 +42,15 @@ type sleeper struct {
 // own handle in this process. After any other commit that enqueues, in this process or another, it
 // wakes the worker after 20 ms on average, and after little more than 40 ms at most. Listen holds
 // no connection.
-func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wake func()) error {
+func (b *Backend) Listen(ctx context.Context, worker string, queues []string, tell func(driver.Signal)) error {
 	s := b.file.register(b.options.Prefix, worker, queues)
 	defer b.file.remove(s)
+	c := &canceller{prefix: b.options.Prefix, worker: worker, signal: make(chan struct{}, 1)}
+	b.file.addCanceller(c)
+	defer b.file.removeCanceller(c)
+	var seen changes
+	look := time.NewTicker(pollEvery)
+	defer look.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -55,7 +62,18 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, wa
 			for _, name := range queues {
 				b.rules.Hurry(name)
 			}
-			wake()
+			tell(driver.Signal{Jobs: true})
+		case <-c.signal:
+			tell(driver.Signal{Cancels: true, IDs: b.file.takeHints(c)})
+		case <-look.C:
+			now, err := b.readChanges(ctx)
+			if err != nil {
+				continue // the next look finds the same
+			}
+			if news := now.since(seen); news.Cancels || news.Pauses {
+				tell(news)
+			}
+			seen = now
 		case <-s.pauseChanged:
 		case <-timer.C:
 			b.checkForJobs(ctx, s)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/errandhq/errand/backend/sqlite"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // dozer is a worker that listens until the test ends.
@@ -17,7 +18,11 @@ func dozer(t *testing.T, q *sqlite.Backend, queues ...string) (asleep func(), wo
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- q.Listen(ctx, "dozer", queues, func() { woken <- time.Now() })
+		ended <- q.Listen(ctx, "dozer", queues, func(s driver.Signal) {
+			if s.Jobs {
+				woken <- time.Now()
+			}
+		})
 	}()
 	t.Cleanup(func() {
 		cancel()

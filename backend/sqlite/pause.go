@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/errandhq/errand/backend/internal/schedules"
@@ -28,7 +27,8 @@ func (b *Backend) Pause(ctx context.Context, db queue.DB, target queue.Target, p
 	return b.pauseRule(ctx, db, queue.Rule{Queue: cmp.Or(target.Queue, target.InQueue), Group: target.Group, Paused: paused})
 }
 
-// pauseKind pauses or resumes a kind with sql/pause_kind.sql or sql/resume_kind.sql.
+// pauseKind pauses or resumes a kind with sql/pause_kind.sql or sql/resume_kind.sql. With
+// sql/rules_changed.sql it tells the workers of all processes.
 func (b *Backend) pauseKind(ctx context.Context, db queue.DB, kind string, paused bool) (changed bool, err error) {
 	query := b.sql["resume_kind"]
 	if paused {
@@ -36,6 +36,9 @@ func (b *Backend) pauseKind(ctx context.Context, db queue.DB, kind string, pause
 	}
 	err = b.onHandle(ctx, "pause", db, func(ctx context.Context, db queue.DB) error {
 		changed, err = execChanges(ctx, db, query, kind)
+		if err == nil && changed {
+			_, err = exec(ctx, db, b.sql["rules_changed"])
+		}
 		return err
 	})
 	return changed, err
@@ -73,11 +76,3 @@ func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
 	})
 	return kinds, err
 }
-
-// errNoNotice is the error of ListenPauses: SQLite notifies nobody, and workers read the paused
-// kinds every few seconds.
-var errNoNotice = errors.New("sqlite: paused kinds are not notified")
-
-// ListenPauses implements [driver.Pauser]. It returns an error: workers read the paused kinds every
-// five seconds.
-func (b *Backend) ListenPauses(context.Context, func()) error { return errNoNotice }

@@ -27,7 +27,7 @@ const (
 	prunePause = 10 * time.Millisecond
 	// tickPoll is how often FireLoop asks for schedules that it has not heard of.
 	tickPoll = 5 * time.Second
-	// pausePoll is how often PauseLoop reads the paused kinds if the backend does not notify it, or
+	// pausePoll is how often PauseLoop reads the paused kinds if the backend does not tell it, or
 	// after a failure. pauseInterval is how often it reads them otherwise.
 	pausePoll     = 5 * time.Second
 	pauseInterval = 30 * time.Second
@@ -110,31 +110,23 @@ func fireOnce(ctx context.Context, runner driver.Scheduler) (fired int, next tim
 	return runner.FireSchedules(ctx)
 }
 
-// PauseLoop hands the paused kinds to set whenever they may have changed, until ctx ends. It does
-// not read them at once: call ReadPauses before. If the backend does not notify it, it reads them
-// each pausePoll, or each poll() if that is longer.
-func PauseLoop(ctx context.Context, pauser driver.Pauser, log *CallLog, poll func() time.Duration, set func(kinds []string)) {
-	changed := make(chan struct{}, 1)
-	deaf := make(chan struct{})
-	go func() {
-		defer close(deaf)
-		_ = pauser.ListenPauses(ctx, func() { // without it, the loop polls
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		})
-	}()
-	defer func() { <-deaf }()
-	wait, every, becomesDeaf := pauseInterval, pauseInterval, deaf
+// PauseLoop hands the paused kinds to set whenever changed says that they may have changed, until
+// ctx ends. It does not read them at once: call ReadPauses before. While the backend does not tell
+// of changes to waker, it reads them each pausePoll, or each Poll if that is longer.
+func PauseLoop(ctx context.Context, pauser driver.Pauser, waker *Waker, changed <-chan struct{}, log *CallLog, set func(kinds []string)) {
 	for {
+		wait := pauseInterval
+		if !waker.CanWake() {
+			wait = max(pausePoll, waker.Poll())
+		}
+		if !log.Since().IsZero() {
+			wait = min(wait, pausePoll)
+		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case <-becomesDeaf:
-			every, becomesDeaf = max(pausePoll, poll()), nil // known from now on
 		case <-changed:
 		case <-timer.C:
 		}
@@ -142,9 +134,6 @@ func PauseLoop(ctx context.Context, pauser driver.Pauser, log *CallLog, poll fun
 		err := ReadPauses(ctx, pauser, set)
 		if ctx.Err() == nil {
 			log.Report(err)
-		}
-		if wait = every; err != nil {
-			wait = min(wait, pausePoll)
 		}
 	}
 }

@@ -24,15 +24,16 @@ const (
 	checkInterval = time.Second
 )
 
-// Waker lets a backend wake a worker. All clients of a gateway that wait for the jobs of the same
-// queues are one worker to the backend. It is safe for concurrent use.
+// Waker lets a backend wake a worker, and tell it of other changes. All clients of a gateway that
+// wait for the jobs of the same queues are one worker to the backend. It is safe for concurrent
+// use.
 type Waker struct {
 	Waiter driver.Waiter // nil: the backend cannot wake
 
 	worker     string
 	queues     []string
 	poll       time.Duration // 0 for the default
-	canWake    atomic.Bool   // the backend wakes the worker at the moment
+	canWake    atomic.Bool   // the backend wakes the worker at the moment, and tells it of changes
 	hasGivenUp atomic.Bool   // Listen has ended
 }
 
@@ -88,10 +89,10 @@ func (w *Waker) Announce(ctx context.Context) (a Announcement, err error) {
 	return a, err
 }
 
-// Listen lets the backend call wake, if it can, until ctx ends. Meanwhile it asks each
-// checkInterval whether the backend hears of jobs. It calls deaf whenever the backend has ceased to
-// wake the worker, and returns an error if it never will again.
-func (w *Waker) Listen(ctx context.Context, log *CallLog, wake, deaf func()) error {
+// Listen lets the backend call tell, if it can, until ctx ends. Meanwhile it asks each
+// checkInterval whether the backend hears of changes. It calls deaf whenever the backend has ceased
+// to tell the worker, and returns an error if it never will again.
+func (w *Waker) Listen(ctx context.Context, log *CallLog, tell func(driver.Signal), deaf func()) error {
 	if w.Waiter == nil {
 		return nil
 	}
@@ -109,7 +110,7 @@ func (w *Waker) Listen(ctx context.Context, log *CallLog, wake, deaf func()) err
 			log.Report(err)
 		}
 	})
-	err := w.Waiter.Listen(ctx, w.worker, w.queues, wake)
+	err := w.Waiter.Listen(ctx, w.worker, w.queues, tell)
 	endChecking()
 	checks.Wait()
 	setCanWake(false)

@@ -245,7 +245,10 @@ func listen(ctx context.Context, d *doctor) (finding, error) {
 	woken, ended := make(chan struct{}, 1), make(chan error, 1)
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		ended <- waiter.Listen(ctx, name, []string{name}, func() {
+		ended <- waiter.Listen(ctx, name, []string{name}, func(s driver.Signal) {
+			if !s.Jobs {
+				return
+			}
 			select {
 			case woken <- struct{}{}:
 			default:

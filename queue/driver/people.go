@@ -31,7 +31,7 @@ type Backlog struct {
 	Age   time.Duration `json:"age_ns"` // how long ago the job that has waited longest became due
 }
 
-// Canceller is a backend that can cancel jobs. Its methods may be called concurrently.
+// Canceller is a backend that can cancel jobs. Cancel may be called concurrently.
 type Canceller interface {
 	// Cancel cancels the chosen jobs that are live, through db: a transaction, whose commit makes it
 	// take effect, or nil for the backend's own handle. It returns how many it has cancelled or asked.
@@ -41,21 +41,15 @@ type Canceller interface {
 	// returned nil, dead if it has returned [queue.Discard], and cancelled otherwise. If its worker
 	// crashes, Reclaim cancels it.
 	//
-	// A worker learns of it at once if the backend notifies it, and otherwise with its next heartbeat,
-	// within a third of its lease. A job that is cancelled frees its Key, and Redrive can make it
-	// pending again. A bad Selection is an [*queue.InvalidError]; its Status may be
+	// A worker learns of it at once by a [Signal] if the backend gives one, and otherwise with its
+	// next heartbeat, within a third of its lease. A job that is cancelled frees its Key, and Redrive
+	// can make it pending again. A bad Selection is an [*queue.InvalidError]; its Status may be
 	// [queue.StatusPending], [queue.StatusHeld] or [queue.StatusRunning].
 	//
 	// Through nil or a pool, Cancel changes a thousand jobs a statement. If it fails or ctx ends, the
 	// jobs of earlier statements stay cancelled, and n counts them. At last it waits, one job at a
 	// time, for the jobs that other transactions have locked.
 	Cancel(ctx context.Context, db queue.DB, which queue.Selection) (n int, err error)
-
-	// ListenCancels calls hint with the IDs of jobs that worker may be asked to cancel, or with none
-	// if it cannot tell which, until ctx ends. The worker then asks with Extend, whose answer
-	// counts. hint does not block and may be called concurrently. An error means that the backend
-	// notifies nobody: the worker learns of it with its heartbeats.
-	ListenCancels(ctx context.Context, worker string, hint func(ids ...int64)) error
 }
 
 // Editor is a backend that can change, redrive and delete jobs that do not run. Its methods may be
@@ -112,17 +106,14 @@ type Pauser interface {
 	//
 	// The pause of a queue or a group is in its [queue.Rule], and changes nothing else of the rule.
 	// Claims that begin after the commit keep it. The pause of a kind holds in all queues. Workers
-	// that the backend notifies know at once, and all other workers within five seconds, or their Poll
-	// if that is longer. A worker without a [queue.Mux] claims every kind, also the paused ones.
+	// that are told by a [Signal] know at once, and all other workers within five seconds, or their
+	// Poll if that is longer. A worker without a [queue.Mux] claims every kind, also the paused ones.
 	//
 	// A paused schedule has no ticks. It goes on with the first tick after it is resumed.
 	Pause(ctx context.Context, db queue.DB, target queue.Target, paused bool) (changed bool, err error)
 	// PausedKinds returns the paused kinds in alphabetical order. Workers ask for it every few
 	// seconds. Other pauses are in [Ruler].Rules and [Scheduler].Schedules.
 	PausedKinds(ctx context.Context) ([]string, error)
-	// ListenPauses calls changed when the paused kinds may have changed, until ctx ends. changed does
-	// not block. An error means that the backend notifies nobody.
-	ListenPauses(ctx context.Context, changed func()) error
 }
 
 // Auditor is a backend that keeps what people and programs have done to jobs. It only appends: the

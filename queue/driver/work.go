@@ -8,31 +8,47 @@ import (
 	"github.com/errandhq/errand/queue"
 )
 
-// Waiter is a backend that can wake a sleeping worker when jobs arrive. A worker whose claim comes
-// back empty calls Sleep, claims once more, and then sleeps until the backend wakes it, the next
-// job is due, or Poll has passed. The poll finds jobs whose wake-up was missed. Both methods may be
-// called concurrently.
+// Waiter is a backend that can wake a sleeping worker when jobs arrive, and tell it of what else
+// changes. A worker whose claim comes back empty calls Sleep, claims once more, and then sleeps
+// until the backend wakes it, the next job is due, or Poll has passed. The poll finds jobs whose
+// wake-up was missed. The methods may be called concurrently.
 type Waiter interface {
-	// Listen calls wake when a job of the queues may have become due since worker last called
-	// Sleep, or when the next job is due at a different time than Sleep returned. It blocks until
-	// ctx ends; worker does not call Sleep after that. Then it forgets the announcement of Sleep,
-	// within a few seconds, and returns nil. If its connection breaks, it reconnects by itself and
-	// calls wake. wake does not block and may be called concurrently. An error means that the
-	// backend cannot wake workers: the worker polls.
-	Listen(ctx context.Context, worker string, queues []string, wake func()) error
+	// Listen calls tell with each [Signal] for worker, which serves the queues. Without queues there
+	// is none for jobs. It blocks until ctx ends; worker does not call Sleep after that. Then it
+	// forgets the announcement of Sleep, within a few seconds, and returns nil. If its connection
+	// breaks, it reconnects by itself and gives [AllSignals]. tell does not block and may be called
+	// concurrently. An error means that the backend cannot tell: the worker polls.
+	Listen(ctx context.Context, worker string, queues []string, tell func(Signal)) error
 
 	// Sleep announces that worker is about to sleep. The announcement is valid until Listen has
-	// called worker's wake, and for at most a minute; worker repeats it before that. Sleep returns
+	// signalled jobs, and for at most a minute; worker repeats it before that. Sleep returns
 	// how long until the next scheduled job of the queues is due, or less if it should be called
 	// again sooner. Below 0 means that no job is scheduled. Sleep does not wait for jobs.
 	Sleep(ctx context.Context, worker string, queues []string) (next time.Duration, err error)
 
 	// CheckListen returns why the running Listen of worker, or of any worker of the backend, cannot
-	// wake it: the error with which connecting has failed since it last worked. It returns nil while
-	// Listen works, and before its first attempt has ended. The worker asks each second; while there
-	// is an error, it logs it and polls. CheckListen does not block, and may be called concurrently.
+	// tell it anything: the error with which connecting has failed since it last worked. It returns
+	// nil while Listen works, and before its first attempt has ended. The worker asks each second;
+	// while there is an error, it logs it and polls. CheckListen does not block, and may be called
+	// concurrently.
 	CheckListen(worker string) error
 }
+
+// Signal says what a worker should look at. It is a hint: what the backend answers counts.
+type Signal struct {
+	// Jobs says that a job of the queues may have become due since worker last called Sleep, also
+	// because a rule has changed, or that the next job is due at a different time than Sleep returned.
+	Jobs bool
+	// Cancels says that worker may be asked to cancel the jobs with these IDs, or any of its jobs if
+	// there are none. Extend answers which. A backend without such signals leaves it to heartbeats.
+	Cancels bool
+	IDs     []int64
+	// Pauses says that the paused kinds may have changed. A [Pauser] tells all workers.
+	Pauses bool
+}
+
+// AllSignals returns the signal that anything may have changed.
+func AllSignals() Signal { return Signal{Jobs: true, Cancels: true, Pauses: true} }
 
 // Reclaimer is a backend whose workers reclaim jobs. A backend without it reclaims jobs by itself.
 type Reclaimer interface {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errandhq/errand/backend/postgres/pgxadapter"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // TestPoolListens: a queue on stdlib.OpenDBFromPool is woken by what a transaction of pgx enqueues,
@@ -17,7 +18,7 @@ func TestPoolListens(t *testing.T) {
 	pool := openPool(t, "cache_statement")
 	_, q := overPool(t, pool)
 	woken := make(chan struct{}, 1)
-	wake := func() {
+	wake := func(driver.Signal) {
 		select {
 		case woken <- struct{}{}:
 		default:
