@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -14,10 +15,7 @@ import (
 // ReportWorkers implements [driver.Fleet].
 func (q *Queue) ReportWorkers(ctx context.Context, reports ...driver.WorkerReport) error {
 	const operation = "report workers"
-	if err := driver.CheckReports(reports...); err != nil {
-		return failed(operation, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(driver.CheckReports(reports...), ctx.Err()); err != nil {
 		return failed(operation, err)
 	}
 	q.mu.Lock()
@@ -76,10 +74,7 @@ func (q *Queue) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 // Runs implements [driver.Fleet].
 func (q *Queue) Runs(ctx context.Context, most int, workers ...string) ([]driver.RunningJob, error) {
 	const operation = "list runs"
-	if err := driver.CheckRuns(most, workers); err != nil {
-		return nil, failed(operation, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(driver.CheckRuns(most, workers), ctx.Err()); err != nil {
 		return nil, failed(operation, err)
 	}
 	q.mu.Lock()

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -31,10 +32,7 @@ func (q *Queue) addStats(at time.Time, all []driver.MinuteStats) {
 // Stats implements [driver.Statistician].
 func (q *Queue) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {
 	const operation = "statistics"
-	if err := f.Check(); err != nil {
-		return nil, failed(operation, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(f.Check(), ctx.Err()); err != nil {
 		return nil, failed(operation, err)
 	}
 	q.mu.Lock()

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,10 +19,7 @@ import (
 //
 // It serves errand queues move, whose jobs must not run while they are copied.
 func (b *Backend) SetAside(ctx context.Context, which queue.Selection, to string) (n int, err error) {
-	if err := checkAside(which, to); err != nil {
-		return 0, failed("set aside", err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(checkAside(which, to), ctx.Err()); err != nil {
 		return 0, failed("set aside", err)
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(which.IDs)))

@@ -27,20 +27,11 @@ var errNoPayload = errors.New("errand: the job's payload is missing")
 
 // logBad logs the jobs of an answer of lua/index.lua's reportBad.
 func (b *Backend) logBad(p int, m *rueidis.RedisMessage) error {
-	pairs, err := m.ToArray()
-	if err != nil {
-		return err
-	}
 	log := cmp.Or(b.opts.Logger, slog.Default())
-	for i := range pairs {
-		fields, err := pairs[i].ToArray()
-		if err != nil {
-			return err
-		}
-		in := &reader{fields: fields}
+	return readEach(m, func(in *reader) {
 		seq, isThere := in.int(), in.int() == 1
 		if in.err != nil {
-			return in.err
+			return
 		}
 		id, key := b.idOf(p, seq), fmt.Sprint(b.tags[p], "j:", seq)
 		if isThere {
@@ -49,6 +40,5 @@ func (b *Backend) logBad(p int, m *rueidis.RedisMessage) error {
 		} else {
 			log.Error("errand: the data of a job is lost, it does not run", "job", id, "key", key)
 		}
-	}
-	return nil
+	})
 }

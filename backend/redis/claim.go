@@ -129,15 +129,10 @@ func (c *claim) take(ctx context.Context, at place) error {
 		strconv.FormatInt(c.fence, 10), bit(slices.Contains(c.drawn, at.partition)), bit(len(c.jobs) > 0), strconv.Itoa(c.req.Ahead),
 		digits(at.until(ctx)),
 	}, c.req.Kinds...)
-	m, err := c.b.call(ctx, "claim", at.partition, args...)
+	in, err := c.b.callFields(ctx, "claim", at.partition, args...)
 	if err != nil {
 		return err
 	}
-	answer, err := m.ToArray()
-	if err != nil {
-		return err
-	}
-	in := &reader{fields: answer}
 	c.fence, c.isFull = in.int(), in.int() == 1
 	found := in.next()
 	if in.err != nil {

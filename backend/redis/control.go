@@ -35,10 +35,7 @@ func (b *Backend) act(ctx context.Context, db queue.DB, a action, statuses ...qu
 	if err := a.which.Check(statuses...); err != nil {
 		return 0, failed(a.name, err)
 	}
-	if err := refuse(db); err != nil {
-		return 0, failed(a.name, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(refuse(db), ctx.Err()); err != nil {
 		return 0, failed(a.name, err)
 	}
 	a.b, a.statuses = b, a.which.Of(statuses...)
@@ -114,15 +111,10 @@ func (a *action) sets() []string {
 func (a *action) walk(ctx context.Context, p int, set string) error {
 	last, end := "0", int64(-1)
 	for {
-		m, err := a.b.call(ctx, "scan", p, set, last)
+		in, err := a.b.callFields(ctx, "scan", p, set, last)
 		if err != nil {
 			return err
 		}
-		answer, err := m.ToArray()
-		if err != nil {
-			return err
-		}
-		in := &reader{fields: answer}
 		found, drawn := in.next(), in.int()
 		if in.err != nil {
 			return in.err
@@ -151,15 +143,10 @@ func (a *action) change(ctx context.Context, p int, seqs []string) error {
 		statuses.WriteString(string(s) + ",")
 	}
 	args := []string{a.name, a.which.Queue, a.which.Kind, a.which.Group, a.which.Key, statuses.String(), strconv.Itoa(len(a.own))}
-	m, err := a.b.call(ctx, "change", p, slices.Concat(args, a.own, seqs)...)
+	in, err := a.b.callFields(ctx, "change", p, slices.Concat(args, a.own, seqs)...)
 	if err != nil {
 		return err
 	}
-	answer, err := m.ToArray()
-	if err != nil {
-		return err
-	}
-	in := &reader{fields: answer}
 	a.n += int(in.int())
 	running := in.next()
 	if in.err != nil {
@@ -171,23 +158,12 @@ func (a *action) change(ctx context.Context, p int, seqs []string) error {
 // hint tells the workers of running jobs that they are asked to cancel them. Its errors do no harm:
 // the workers learn of it with their next heartbeats.
 func (b *Backend) hint(ctx context.Context, p int, running *rueidis.RedisMessage) error {
-	pairs, err := running.ToArray()
-	if err != nil {
-		return err
-	}
-	for i := range pairs {
-		fields, err := pairs[i].ToArray()
-		if err != nil {
-			return err
-		}
-		in := &reader{fields: fields}
+	return readEach(running, func(in *reader) {
 		worker, id := in.text(), b.idOf(p, in.int())
-		if in.err != nil {
-			return in.err
+		if in.err == nil {
+			b.client.Do(ctx, b.client.B().Publish().Channel(b.cancels(worker)).Message(fmt.Sprint(id)).Build())
 		}
-		b.client.Do(ctx, b.client.B().Publish().Channel(b.cancels(worker)).Message(fmt.Sprint(id)).Build())
-	}
-	return nil
+	})
 }
 
 // cancels returns the channel on which a worker hears which jobs it is asked to cancel.

@@ -95,11 +95,7 @@ func (b *Backend) fireDue(ctx context.Context) (fired int, hasMore bool, err err
 
 // readDue reads the answer of lua/schedule.lua's due_schedules.
 func (b *Backend) readDue(m rueidis.RedisMessage) (at time.Time, rows []sqlkit.ScheduleRow, stale []*firing, err error) {
-	parts, err := m.ToArray()
-	if err != nil {
-		return at, nil, nil, err
-	}
-	in := &reader{fields: parts}
+	in := readerOf(&m)
 	at = in.time()
 	due, begun := in.next(), in.next()
 	if in.err != nil {

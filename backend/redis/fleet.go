@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -73,10 +74,7 @@ func (b *Backend) Workers(ctx context.Context) ([]driver.WorkerRecord, error) {
 // running jobs, and then one after the other for further pages.
 func (b *Backend) Runs(ctx context.Context, most int, workers ...string) ([]driver.RunningJob, error) {
 	const operation = "list runs"
-	if err := driver.CheckRuns(most, workers); err != nil {
-		return nil, failed(operation, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(driver.CheckRuns(most, workers), ctx.Err()); err != nil {
 		return nil, failed(operation, err)
 	}
 	first, err := messages(b.onEach(ctx, "runs", append([]string{"0"}, workers...)...))
@@ -123,11 +121,7 @@ func (b *Backend) pages(ctx context.Context, function string, p int, cursor stri
 
 // readPage reads a page: the server's time, the cursor of the next page or "0", and the elements.
 func readPage(page rueidis.RedisMessage, read func(at int64, in *reader)) (at int64, cursor string, err error) {
-	parts, err := page.ToArray()
-	if err != nil {
-		return 0, "", err
-	}
-	in := &reader{fields: parts}
+	in := readerOf(&page)
 	at, cursor = in.int(), in.text()
 	list := in.next()
 	if in.err != nil {
@@ -143,11 +137,7 @@ func readEach(list *rueidis.RedisMessage, read func(in *reader)) error {
 		return err
 	}
 	for i := range elements {
-		fields, err := elements[i].ToArray()
-		if err != nil {
-			return err
-		}
-		in := &reader{fields: fields}
+		in := readerOf(&elements[i])
 		if read(in); in.err != nil {
 			return in.err
 		}

@@ -227,15 +227,10 @@ func (b *Backend) reclaim(ctx context.Context, p, limit int, clock int64, jumps 
 	for _, j := range jumps {
 		args = append(args, strconv.FormatInt(j.UpTo, 10), strconv.FormatInt(j.By, 10))
 	}
-	m, err := b.call(ctx, "reclaim", p, args...)
+	in, err := b.callFields(ctx, "reclaim", p, args...)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := m.ToArray()
-	if err != nil {
-		return nil, err
-	}
-	in := &reader{fields: answer}
 	found, bad := in.next(), in.next()
 	if in.err != nil {
 		return nil, in.err

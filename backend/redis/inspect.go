@@ -84,14 +84,13 @@ func (b *Backend) find(ctx context.Context, f queue.Filter) (ids []int64, next i
 		return nil, 0, err
 	}
 	for p := range answers {
-		answer, err := answers[p].ToArray()
-		if err != nil {
-			return nil, 0, err
-		}
-		in := &reader{fields: answer}
+		in := readerOf(&answers[p])
 		found, floor := in.next(), in.int()
+		if in.err != nil {
+			return nil, 0, in.err
+		}
 		seqs, err := found.AsIntSlice()
-		if err = cmp.Or(in.err, err); err != nil {
+		if err != nil {
 			return nil, 0, err
 		}
 		for _, seq := range seqs {
@@ -183,21 +182,12 @@ func (b *Backend) recordWithHistory(p int, m *rueidis.RedisMessage) (rec queue.R
 	if rec, err = b.record(p, &pair[0]); err != nil {
 		return rec, err
 	}
-	failures, err := pair[1].ToArray()
-	for i := range failures {
-		fields, err := failures[i].ToArray()
-		if err != nil {
-			return rec, err
-		}
-		in := &reader{fields: fields}
+	err = readEach(&pair[1], func(in *reader) {
 		rec.History = append(rec.History, queue.Failure{
 			At: in.time(), Attempt: int(in.int()), Redrives: int(in.int()), Worker: in.text(), Error: in.text(), Stack: in.text(),
 			Took: time.Duration(in.int()) * time.Microsecond,
 		})
-		if in.err != nil {
-			return rec, in.err
-		}
-	}
+	})
 	return rec, err
 }
 
@@ -228,18 +218,12 @@ func (b *Backend) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	}
 	oldest := make(map[string]time.Duration)
 	for p := range answers {
-		pairs, err := answers[p].ToArray()
+		err := readEach(&answers[p], func(in *reader) {
+			name, age := in.text(), time.Duration(in.int())*time.Microsecond
+			oldest[name] = max(oldest[name], age)
+		})
 		if err != nil {
 			return nil, failed("backlog", err)
-		}
-		for i := range pairs {
-			fields, err := pairs[i].ToArray()
-			in := &reader{fields: fields}
-			name, age := in.text(), time.Duration(in.int())*time.Microsecond
-			if err = cmp.Or(err, in.err); err != nil {
-				return nil, failed("backlog", err)
-			}
-			oldest[name] = max(oldest[name], age)
 		}
 	}
 	all := make([]driver.Backlog, 0, len(oldest))

@@ -36,18 +36,13 @@ func (b *Backend) Result(ctx context.Context, id int64) (result queue.Result, ok
 		return result, false, failed("read result", err)
 	}
 	p, seq := b.locate(id)
-	m, err := b.call(ctx, "result", p, strconv.FormatInt(seq, 10))
+	in, err := b.callFields(ctx, "result", p, strconv.FormatInt(seq, 10))
 	if err != nil {
 		return result, false, failed("read result", err)
 	}
-	fields, err := m.ToArray()
-	if err != nil {
-		return result, false, failed("read result", err)
-	}
-	if len(fields) == 0 {
+	if len(in.fields) == 0 {
 		return result, false, nil
 	}
-	in := &reader{fields: fields}
 	result = queue.Result{ID: id, Status: queue.Status(in.text()), LastError: in.text(), Output: rawJSON(in.text()), Progress: rawJSON(in.text()), ProgressAt: in.time()}
 	if in.err != nil {
 		return result, false, failed("read result", in.err)

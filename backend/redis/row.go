@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -36,9 +37,27 @@ type reader struct {
 	err    error
 }
 
+// readerOf returns a reader of the elements of an answer.
+func readerOf(answer *rueidis.RedisMessage) *reader {
+	fields, err := answer.ToArray()
+	return &reader{fields, err}
+}
+
+// callFields calls a function on a partition, and returns a reader of its answer.
+func (b *Backend) callFields(ctx context.Context, function string, p int, args ...string) (*reader, error) {
+	m, err := b.call(ctx, function, p, args...)
+	if err != nil {
+		return nil, err
+	}
+	in := readerOf(&m)
+	return in, in.err
+}
+
 func (r *reader) next() (m *rueidis.RedisMessage) {
 	if len(r.fields) == 0 {
-		r.err = fmt.Errorf("an answer is too short")
+		if r.err == nil {
+			r.err = fmt.Errorf("an answer is too short")
+		}
 		return nil
 	}
 	m, r.fields = &r.fields[0], r.fields[1:]
@@ -98,11 +117,7 @@ func (b *Backend) readClaimed(p int, in *reader) (j queue.Job) {
 
 // record reads a row of lua/lib.lua.
 func (b *Backend) record(p int, m *rueidis.RedisMessage) (queue.Record, error) {
-	fields, err := m.ToArray()
-	if err != nil {
-		return queue.Record{}, err
-	}
-	in := &reader{fields: fields}
+	in := readerOf(m)
 	rec := queue.Record{Job: b.readClaimed(p, in)}
 	rec.Queue, rec.Status = in.text(), queue.Status(in.text())
 	rec.Worker, rec.Fence, rec.Cost = in.text(), in.int(), int(in.int())

@@ -143,11 +143,7 @@ func storedRateOf(r queue.Rate) *storedRate {
 
 // readRule reads a rule of the answer of lua/ruler.lua.
 func readRule(m *rueidis.RedisMessage) (r queue.Rule, err error) {
-	fields, err := m.ToArray()
-	if err != nil {
-		return r, err
-	}
-	in := &reader{fields: fields}
+	in := readerOf(m)
 	name, group, text, paused := in.text(), in.text(), in.text(), in.int() == 1
 	if in.err != nil {
 		return r, in.err

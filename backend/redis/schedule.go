@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -94,10 +95,7 @@ func readSchedule(in *reader) (row sqlkit.ScheduleRow) {
 
 // changeSchedules makes a change to the named schedules. It returns how many have a new version.
 func (b *Backend) changeSchedules(ctx context.Context, operation string, db queue.DB, names []string, f schedules.Change) (n int, err error) {
-	if err := refuse(db); err != nil {
-		return 0, failed(operation, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(refuse(db), ctx.Err()); err != nil {
 		return 0, failed(operation, err)
 	}
 	read := func(names []string) (time.Time, []sqlkit.ScheduleRow, error) { return b.readSchedules(ctx, names) }

@@ -72,10 +72,7 @@ func statsOf(text string) (s queue.Stats, err error) {
 // Stats implements [driver.Statistician]. It reads at most two thousand statistics a call.
 func (b *Backend) Stats(ctx context.Context, f queue.StatsFilter) ([]queue.StatsRecord, error) {
 	const operation = "statistics"
-	if err := f.Check(); err != nil {
-		return nil, failed(operation, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(f.Check(), ctx.Err()); err != nil {
 		return nil, failed(operation, err)
 	}
 	first, behind := "0", strconv.Itoa(math.MaxInt32) // in the year 6053
