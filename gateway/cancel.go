@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/errandhq/errand/internal/wire"
+	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -18,7 +19,7 @@ func (q *request) cancel() (any, error) {
 	if err := q.read(&in); err != nil {
 		return nil, err
 	}
-	if err := in.Which().Check(driver.Cancellable()...); err != nil {
+	if err := queue.Selection(in).Check(driver.Cancellable()...); err != nil {
 		return nil, err
 	}
 	if err := q.checkOneQueue(in.Queue); err != nil {
@@ -26,7 +27,7 @@ func (q *request) cancel() (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
 	defer cancel()
-	n, err := canceller.Cancel(ctx, nil, in.Which())
+	n, err := canceller.Cancel(ctx, nil, queue.Selection(in))
 	if n > 0 && errors.Is(err, context.DeadlineExceeded) {
 		return wire.CancelAnswer{Jobs: n, More: true}, nil
 	}

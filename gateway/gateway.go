@@ -83,11 +83,11 @@ type Handler struct {
 	draining context.Context // ends with Drain
 	drain    context.CancelFunc
 	running  sync.WaitGroup // goroutines of this Handler
+	waiting  atomic.Int64   // clients that wait
 
 	mu       sync.Mutex
 	groups   map[string]*group
 	lookouts map[string]*lookout
-	waiting  int // clients that wait
 	drawn    int // lookouts so far, for their names
 }
 

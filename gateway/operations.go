@@ -85,18 +85,11 @@ func (q *request) claim() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.h.isDraining() {
-		return nil, errDraining
-	}
-	leave, err := q.h.enter()
+	g, leave, err := q.h.enter(in.Queues, in.Kinds)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	g, err := q.h.groupOf(in.Queues, in.Kinds)
-	if err != nil {
-		return nil, err
-	}
 	q.h.claimants.noteClaim(in, nil)
 	if poll && g.isQuietPoll() {
 		return wire.ClaimAnswer{Jobs: []wire.Claimed{}}, nil
@@ -159,19 +152,21 @@ func (q *request) checkWaiting(queues []string, worker string, wait time.Duratio
 	return q.checkWorker("worker", worker)
 }
 
-// enter counts a client that waits, until it calls leave.
-func (h *Handler) enter() (leave func(), err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.waiting >= h.options.MaxWaiting {
-		return nil, failed(wire.CodeTooMany, "%d clients wait already", h.waiting)
+// enter counts a client that waits for jobs of those queues and kinds, until it calls leave.
+func (h *Handler) enter(queues, kinds []string) (g *group, leave func(), err error) {
+	if h.isDraining() {
+		return nil, nil, errDraining
 	}
-	h.waiting++
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.waiting--
-	}, nil
+	if h.waiting.Add(1) > int64(h.options.MaxWaiting) {
+		err = failed(wire.CodeTooMany, "%d clients wait already", h.options.MaxWaiting)
+	} else {
+		g, err = h.groupOf(queues, kinds)
+	}
+	leave = func() { h.waiting.Add(-1) }
+	if err != nil {
+		leave()
+	}
+	return g, leave, err
 }
 
 // release gives jobs back that no client has got. Their runs do not count as attempts. If
@@ -235,18 +230,11 @@ func (q *request) wait() (any, error) {
 	if err := q.checkNames(in.Queues, in.Kinds, in.Worker, in.Wait); err != nil {
 		return nil, err
 	}
-	if q.h.isDraining() {
-		return nil, errDraining
-	}
-	leave, err := q.h.enter()
+	g, leave, err := q.h.enter(in.Queues, in.Kinds)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	g, err := q.h.groupOf(in.Queues, in.Kinds)
-	if err != nil {
-		return nil, err
-	}
 	if g.lookout.waker.HasGivenUp() {
 		return nil, failed(wire.CodeNotSupported, "the gateway's backend cannot wake workers: claim with wait_ns")
 	}

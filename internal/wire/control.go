@@ -8,7 +8,7 @@ import (
 )
 
 // CancelRequest asks to cancel the jobs that have all that is set. At least one field besides
-// Status is set.
+// Status is set. It has the fields of [queue.Selection].
 type CancelRequest struct {
 	IDs    []int64      `json:"ids,omitempty"`
 	Queue  string       `json:"queue,omitempty"`
@@ -16,16 +16,6 @@ type CancelRequest struct {
 	Group  string       `json:"group,omitempty"`
 	Key    string       `json:"key,omitempty"`
 	Status queue.Status `json:"status,omitempty"`
-}
-
-// CancelOf returns what the API sends of a choice of jobs.
-func CancelOf(w queue.Selection) CancelRequest {
-	return CancelRequest{IDs: w.IDs, Queue: w.Queue, Kind: w.Kind, Group: w.Group, Key: w.Key, Status: w.Status}
-}
-
-// Which returns the choice for a backend.
-func (r CancelRequest) Which() queue.Selection {
-	return queue.Selection{IDs: r.IDs, Queue: r.Queue, Kind: r.Kind, Group: r.Group, Key: r.Key, Status: r.Status}
 }
 
 // CancelAnswer says how many jobs were cancelled or asked.
