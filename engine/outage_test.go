@@ -299,6 +299,34 @@ func TestPoisonCrowd(t *testing.T) {
 	}
 }
 
+// TestPoisonSlow: two outcomes that the backend refuses at first, and takes a second to settle, are
+// recorded one after the other when the worker stops. None waits for a lock, which would stop the
+// clock of this test.
+func TestPoisonSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cured atomic.Bool
+		q := &meddled{Queue: newQueue(t, 2), before: func(_ context.Context, c call) error {
+			if c.operation != "settle" || !slices.ContainsFunc(c.jobs, func(j *queue.Job) bool { return j.ID <= 2 }) {
+				return nil
+			}
+			time.Sleep(time.Second)
+			if !cured.Load() {
+				return errPlain
+			}
+			return nil
+		}}
+		w := start(t, engine.Worker{Backend: q, Handler: taking(0)})
+		for i := range 60 {
+			enqueue(t, q, newTask(i))
+			time.Sleep(time.Second)
+		}
+		wantCount(t, q, queue.StatusRunning, 2)
+		cured.Store(true)
+		w.stop()
+		wantCount(t, q, queue.StatusCompleted, 62)
+	})
+}
+
 // TestLonePoisonOutcome: the backend cannot record the outcome of the only job. The log names the
 // job once the failure is no short outage, and then once a minute.
 func TestLonePoisonOutcome(t *testing.T) {

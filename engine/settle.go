@@ -34,12 +34,12 @@ type settling struct {
 	reporting *reporting
 
 	done  sync.WaitGroup // the settle loop, and settleAlone's goroutines
-	aside sync.Mutex     // held by the one of settleAlone's goroutines that calls Settle
+	aside chan struct{}  // has an element while one of settleAlone's goroutines calls Settle
 	last  chan struct{}  // closed when the last job is finished
 }
 
 func newSettling(s *shared, held *holding, w *wakeups, r *reporting) *settling {
-	return &settling{shared: s, held: held, wakeups: w, reporting: r, last: make(chan struct{})}
+	return &settling{shared: s, held: held, wakeups: w, reporting: r, aside: make(chan struct{}, 1), last: make(chan struct{})}
 }
 
 // settleLoop settles the finished jobs, one batch after the other. A lone job waits for nothing,
@@ -182,8 +182,8 @@ func (s *settling) logRefused(job *queue.Job, err error) {
 
 // settleAside settles a batch that has been set aside. One such call at a time waits for locks.
 func (s *settling) settleAside(ctx context.Context, batch []*heldJob) (lost []*queue.Job, err error) {
-	s.aside.Lock()
-	defer s.aside.Unlock()
+	s.aside <- struct{}{}
+	defer func() { <-s.aside }()
 	return s.settleBatch(ctx, outcomesOf(batch, nil))
 }
 

@@ -110,7 +110,7 @@ type Worker struct {
 	// Observe may be called concurrently. The events of a run come in their order, but a reclaimed
 	// job may have started again before Observe learns of the crash. Observe must return at once:
 	// handlers, settling and heartbeats wait for it. A panic is logged. Run returns after the last
-	// call.
+	// call, unless a handler still runs then, of which its error tells.
 	Observe func(queue.Event)
 }
 
