@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -61,6 +62,9 @@ type Access struct {
 	// Claim, Extend and Settle unless the client may use all queues. No client's Workers should be the
 	// beginning of that of a different client.
 	Workers string
+	// MaxRequests and MaxEnqueued are the rates of this Access's Name, as in [Options]. 0 means those
+	// of Options, and below 0 any number.
+	MaxRequests, MaxEnqueued int
 }
 
 // isZero reports whether a may do nothing.
@@ -111,6 +115,9 @@ func knownTokens(tokens []Token) (known []knownToken, err error) {
 				Problem: fmt.Sprintf("%d bytes: at least %d", len(t.Secret), minSecret)}
 		}
 		if err := t.Access.check(); err != nil {
+			if bad, ok := errors.AsType[*queue.InvalidError](err); ok {
+				bad.Field = fmt.Sprintf("Options.Tokens[%d].%s", i, bad.Field)
+			}
 			return nil, err
 		}
 		isOther := func(k knownToken) bool {
@@ -120,24 +127,51 @@ func knownTokens(tokens []Token) (known []knownToken, err error) {
 			return nil, &queue.InvalidError{Field: fmt.Sprintf("Options.Tokens[%d].Access.Name", i),
 				Problem: fmt.Sprintf("%q is the name of a different Access: their idempotency keys would be mixed up", t.Access.Name)}
 		}
-		known = append(known, knownToken{sha256.Sum256([]byte(t.Secret)), t.Access})
+		token := knownToken{sha256.Sum256([]byte(t.Secret)), t.Access}
+		if slices.ContainsFunc(known, func(k knownToken) bool { return k.hash == token.hash }) {
+			return nil, &queue.InvalidError{Field: fmt.Sprintf("Options.Tokens[%d].Secret", i), Problem: "it is that of an earlier token"}
+		}
+		known = append(known, token)
 	}
 	return known, nil
 }
 
-// accessOf returns what the sender of r may do. It compares the token with every known one, in a
-// time that does not depend on them.
-func (h *Handler) accessOf(r *http.Request) (a Access) {
+// SetTokens makes the gateway accept these tokens instead of those that it has, as when secrets
+// change. The error is a [*queue.InvalidError], and then nothing changes. A client waits on with a
+// token that is no longer accepted, but gets no job. It may be called concurrently.
+func (h *Handler) SetTokens(tokens []Token) error {
+	if h.options.Authorize == nil && len(tokens) == 0 {
+		return errNobody
+	}
+	known, err := knownTokens(tokens)
+	if err == nil {
+		h.tokens.Store(&known)
+	}
+	return err
+}
+
+// errNobody says that nobody may use the queue.
+var errNobody = &queue.InvalidError{Field: "Options.Authorize", Problem: "nil, and there are no Tokens: say who may use the queue"}
+
+// accessOf returns what the sender of r may do.
+func (h *Handler) accessOf(r *http.Request) Access {
+	a := h.tokenAccess(r)
+	if a.isZero() && h.options.Authorize != nil {
+		a = h.options.Authorize(r)
+	}
+	return a
+}
+
+// tokenAccess returns what the bearer of the token in r may do. It compares the token with every
+// known one, in a time that does not depend on them.
+func (h *Handler) tokenAccess(r *http.Request) (a Access) {
 	if secret, ok := bearerOf(r); ok {
 		hash := sha256.Sum256([]byte(secret))
-		for _, t := range h.tokens {
+		for _, t := range *h.tokens.Load() {
 			if subtle.ConstantTimeCompare(hash[:], t.hash[:]) == 1 {
 				a = t.access
 			}
 		}
-	}
-	if a.isZero() && h.options.Authorize != nil {
-		a = h.options.Authorize(r)
 	}
 	return a
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/errandhq/errand/internal/wire"
 	"github.com/errandhq/errand/queue"
@@ -50,7 +48,7 @@ func (h *Handler) explain(err error) *apiError {
 		return e
 	}
 	if i, ok := errors.AsType[*queue.InvalidError](err); ok {
-		return invalid(jsonName(i.Field), "%s", i.Problem)
+		return invalid(wire.FieldName(i.Field), "%s", i.Problem)
 	}
 	if s, ok := errors.AsType[*driver.SlowError](err); ok {
 		e := failed(wire.CodeSlow, "payload not read in time, job released")
@@ -70,31 +68,6 @@ func (h *Handler) explain(err error) *apiError {
 	}
 	e.logged = err
 	return e
-}
-
-// jsonName returns the JSON name of a field that an InvalidError names, such as "max_attempts" for
-// "MaxAttempts".
-func jsonName(field string) string {
-	if i := strings.LastIndex(field, "."); i >= 0 {
-		field = field[i+1:]
-	}
-	switch field {
-	case "Delay", "MaxDelay", "Lease", "RunningFor":
-		return snake(field) + "_ns"
-	}
-	return snake(field)
-}
-
-// snake returns a name of Go in lower case, with _ between its words.
-func snake(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }
 
 // isUnknown reports whether err says that it is not known whether jobs were written.

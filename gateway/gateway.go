@@ -18,7 +18,7 @@ import (
 
 // Options configure [New]. Authorize or Tokens are required.
 type Options struct {
-	// Tokens are the secrets that the gateway accepts.
+	// Tokens are the secrets that the gateway accepts. [Handler.SetTokens] changes them.
 	Tokens []Token
 	// Authorize says what the sender of a request may do that has none of the Tokens. The zero Access
 	// means nothing: the answer is 401. It may be called concurrently.
@@ -63,7 +63,7 @@ const (
 type Handler struct {
 	queue   queue.Queue
 	options Options
-	tokens  []knownToken
+	tokens  atomic.Pointer[[]knownToken]
 	mux     *http.ServeMux
 	name    string // of this gateway, for the backend
 	// description is /openapi.json.
@@ -99,13 +99,7 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 	if _, ok := driver.As[queue.Queue](q); !ok {
 		return nil, &queue.InvalidError{Field: "Queue", Problem: "nil"}
 	}
-	if o.Authorize == nil && len(o.Tokens) == 0 {
-		return nil, &queue.InvalidError{Field: "Options.Authorize", Problem: "nil, and there are no Tokens: say who may use the queue"}
-	}
-	tokens, err := knownTokens(o.Tokens)
-	if err != nil {
-		return nil, err
-	}
+	tokens := o.Tokens
 	o.Tokens = nil
 	o.MaxBody = cmp.Or(o.MaxBody, 64<<20)
 	o.MaxJobs = cmp.Or(o.MaxJobs, 10_000)
@@ -116,14 +110,17 @@ func New(q queue.Queue, o Options) (*Handler, error) {
 		o.Logger = slog.Default()
 	}
 	h := &Handler{
-		queue: q, options: o, tokens: tokens, mux: http.NewServeMux(), name: "gateway-" + rand.Text(), answers: newAnswers(),
+		queue: q, options: o, mux: http.NewServeMux(), name: "gateway-" + rand.Text(), answers: newAnswers(),
 		groups: make(map[string]*group), lookouts: make(map[string]*lookout),
+	}
+	if err := h.SetTokens(tokens); err != nil {
+		return nil, err
 	}
 	h.ledger = engine.NewLedger(h.name, o.Logger)
 	h.reassigner, _ = driver.As[driver.Reassigner](q)
-	h.rates.requests.perSecond, h.rates.enqueued.perSecond = o.MaxRequests, o.MaxEnqueued
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.draining, h.drain = context.WithCancel(h.ctx)
+	var err error
 	if h.description, err = describe(routes); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (q *request) enqueue() (any, error) {
 			return nil, err
 		}
 	}
-	if err := q.h.rates.enqueued.take(q.access.Name, "jobs to enqueue", len(jobs), 0); err != nil {
+	if err := q.h.rates.enqueued.take(q.access.Name, "jobs to enqueue", len(jobs), cmp.Or(q.access.MaxEnqueued, q.h.options.MaxEnqueued), 0); err != nil {
 		return nil, err
 	}
 	return q.enqueueOnce(in, jobs)

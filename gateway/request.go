@@ -88,10 +88,14 @@ func (w *headerOnly) WriteHeader(int)             {}
 func (h *Handler) serve(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		q := &request{Request: hr, h: h, w: w}
+		isToken := !h.tokenAccess(hr).isZero()
 		answer, err := q.answer(r)
 		claim, isGiver := answer.(giver)
 		if err == nil && isGiver {
-			if err = context.Cause(q.Context()); err != nil { // nobody reads the answer any more
+			if err = context.Cause(q.Context()); err == nil && isToken && h.tokenAccess(hr).May&r.need != r.need {
+				err = errNoToken // its time was over while the client waited
+			}
+			if err != nil { // nobody reads the answer any more, or may
 				claim.giveBack()
 			}
 		}
@@ -105,6 +109,9 @@ func (h *Handler) serve(r route) http.Handler {
 	})
 }
 
+// errNoToken is the answer for a client that nobody knows.
+var errNoToken = failed(wire.CodeToken, "send a token that this gateway knows as Authorization: Bearer TOKEN")
+
 // giver is an answer that has to be taken back if the client does not get it.
 type giver interface{ giveBack() }
 
@@ -112,12 +119,13 @@ type giver interface{ giveBack() }
 func (q *request) answer(r route) (any, error) {
 	if !r.isOpen {
 		if q.access = q.h.accessOf(q.Request); q.access.isZero() {
-			return nil, failed(wire.CodeToken, "send a token that this gateway knows as Authorization: Bearer TOKEN")
+			return nil, errNoToken
 		}
 		if err := q.access.check(); err != nil {
 			return nil, err
 		}
-		if err := q.h.rates.requests.take(q.access.Name, "requests", 1, r.credit()); err != nil {
+		perSecond := cmp.Or(q.access.MaxRequests, q.h.options.MaxRequests)
+		if err := q.h.rates.requests.take(q.access.Name, "requests", 1, perSecond, r.credit()); err != nil {
 			return nil, err
 		}
 		if q.access.May&r.need != r.need {

@@ -25,14 +25,16 @@ func TestClosedByDefault(t *testing.T) {
 		return gateway.Options{Tokens: []gateway.Token{{Secret: secret, Access: a}}}
 	}
 	for field, o := range map[string]gateway.Options{
-		"Options.Authorize":        {},
-		"Options.Tokens[0].Secret": one("short", gateway.Access{Queues: []string{"*"}, May: gateway.Read}),
-		"Access.Workers":           one(secret, gateway.Access{Queues: []string{"a"}, May: gateway.Settle}),
-		"Access.Name":              one(secret, gateway.Access{Queues: []string{"a"}, May: gateway.Enqueue}),
+		"Options.Authorize":                {},
+		"Options.Tokens[0].Secret":         one("short", gateway.Access{Queues: []string{"*"}, May: gateway.Read}),
+		"Options.Tokens[0].Access.Workers": one(secret, gateway.Access{Queues: []string{"a"}, May: gateway.Settle}),
+		"Options.Tokens[0].Access.Name":    one(secret, gateway.Access{Queues: []string{"a"}, May: gateway.Enqueue}),
 		"Options.Tokens[1].Access.Name": {Tokens: []gateway.Token{
 			{Secret: secret, Access: gateway.Access{Name: "shop", Queues: []string{"a"}, May: gateway.Enqueue}},
 			{Secret: secret + "2", Access: gateway.Access{Name: "shop", Queues: []string{"b"}, May: gateway.Enqueue}},
 		}},
+		"Options.Tokens[1].Secret": {Tokens: append([]gateway.Token{{Secret: secret, Access: gateway.Access{Name: "reader", Queues: []string{"a"}, May: gateway.Read}}},
+			everything...)},
 	} {
 		_, err := gateway.New(memory.New(memory.Options{}), o)
 		if i, ok := errors.AsType[*queue.InvalidError](err); !ok || i.Field != field {
