@@ -25,7 +25,7 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// webProcess is a process of errand web.
+// webProcess is a process of errand web, or of errand gateway.
 type webProcess struct {
 	t       *testing.T
 	url     *url.URL
@@ -39,10 +39,16 @@ type webProcess struct {
 // startWeb starts errand web on a database.
 func startWeb(t *testing.T, database string, args ...string) *webProcess {
 	t.Helper()
+	return startServer(t, database, append([]string{"web"}, args...)...)
+}
+
+// startServer starts a command that serves HTTP and prints its URL.
+func startServer(t *testing.T, database string, args ...string) *webProcess {
+	t.Helper()
 	w := &webProcess{t: t, exited: make(chan int, 1)}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, "errand", append([]string{"web", "--url", database}, args...)...)
+	cmd := exec.CommandContext(ctx, "errand", append([]string{"--url", database}, args...)...)
 	cmd.Stderr = w
 	out, err := cmd.StdoutPipe()
 	if err != nil {

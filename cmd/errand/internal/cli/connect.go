@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (a *App) open(ctx context.Context, o dburl.Options) (*dburl.Database, error
 	if url == "" {
 		return nil, Usagef("no database: give --url, or set ERRAND_DATABASE_URL or DATABASE_URL")
 	}
-	o.Application, o.CancelWait, o.ConnectTimeout = applicationName, cancelWait, a.Timeout
+	o.Application, o.CancelWait, o.ConnectTimeout = cmp.Or(o.Application, applicationName), cancelWait, a.Timeout
 	o.Schema, _ = a.namedSchema()
 	d, err := dial(ctx, url, o, a.Timeout)
 	if err != nil && strings.Contains(err.Error(), "unsupported startup parameter") {

@@ -10,11 +10,14 @@ import (
 )
 
 // zeroFlags are the flags that may be 0. Their commands check them.
-var zeroFlags = []string{"after", "backlog-fail", "backlog-warn", "delay", "group-rate-burst", "min-attempts", "per-group", "priority",
+var zeroFlags = []string{"after", "backlog-fail", "backlog-warn", "delay", "drain-wait", "group-rate-burst", "min-attempts", "per-group", "priority",
 	"rate-burst", "running", "share"}
 
 // signedFlags are the flags that may be below 0.
-var signedFlags = []string{"before"} // SQL may have given jobs such IDs
+var signedFlags = []string{
+	"before",                      // SQL may have given jobs such IDs
+	"keep-completed", "keep-dead", // below 0 means not at all
+}
 
 // checkGiven returns an error for an argument or a flag that is given without a value. Such a flag
 // would count as not given, and an action would take more jobs than its filters say. checkGiven

@@ -1,4 +1,4 @@
-// Package serve has the commands that serve HTTP: the dashboard.
+// Package serve has the commands that serve HTTP: the dashboard and the gateway.
 package serve
 
 import (
@@ -10,7 +10,7 @@ import (
 // app is the program, with the actions of these commands as methods.
 type app struct{ *cli.App }
 
-// Commands returns errand web.
+// Commands returns errand web and errand gateway.
 func Commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{app{a}.webCommand()}
+	return []*cobra.Command{app{a}.webCommand(), app{a}.gatewayCommand()}
 }
