@@ -125,8 +125,6 @@ func (l *leases) extendLate(ctx context.Context, jobs []*queue.Job, claimed time
 func (l *leases) logLost(jobs []*queue.Job) {
 	for _, job := range jobs {
 		logLost(l.Logger, job)
-	}
-	for _, job := range jobs {
 		l.observe(lostEvent(job, 0))
 	}
 }

@@ -318,7 +318,9 @@ func (g *group) sleep() {
 	if g.hasImpatient() {
 		return
 	}
-	isNew, until, err := g.lookout.announce(context.Background())
+	ctx, cancel := g.h.callContext()
+	defer cancel()
+	isNew, until, err := g.lookout.announce(ctx)
 	if isNew && err == nil {
 		return
 	}

@@ -117,7 +117,8 @@ func (l *lookout) announcement() int {
 }
 
 // announce announces to the backend that the gateway sleeps, unless an announcement is valid. It
-// returns until when there is nothing to do unless the backend wakes the gateway.
+// returns until when there is nothing to do unless the backend wakes the gateway. ctx bounds the
+// call together with the calls of other groups that it waits for.
 func (l *lookout) announce(ctx context.Context) (isNew bool, until time.Time, err error) {
 	if l.waker.Waiter == nil {
 		return false, time.Now().Add(upkeep.LongestSleep), nil

@@ -203,7 +203,9 @@ func (q *request) sleep() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := g.lookout.announce(q.Context()); err != nil {
+	ctx, cancel := context.WithTimeout(q.Context(), callTimeout)
+	defer cancel()
+	if _, _, err := g.lookout.announce(ctx); err != nil {
 		return nil, err
 	}
 	return wire.SleepAnswer{Next: g.lookout.untilNext()}, nil
