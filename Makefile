@@ -15,8 +15,8 @@ FUZZTIME = 10s
 # (https://go.dev/issue/75804).
 FUZZGO = GOTOOLCHAIN=go1.27.4
 
-# One Postgres for all packages of a run: see internal/withpostgres.
-WITHPOSTGRES = go run ./internal/withpostgres
+# One Postgres for all packages of a run: see backend/postgrestest/withpostgres.
+WITHPOSTGRES = go run ./backend/postgrestest/withpostgres
 
 .PHONY: help check check-lint check-tests fmt lint platforms test test-root test-others race browser screenshots cover fuzz bench chaos microbench quickstart examples
 

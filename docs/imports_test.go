@@ -15,7 +15,7 @@ func TestProgramsLinkNoTestCode(t *testing.T) {
 		t.Skip("lists every package's imports")
 	}
 	dependOnSources(t)
-	forTests := []string{"/backend/backendtest", "/backend/internal/dbtest", "/backend/postgrestest", "/backend/redis/redistest", "/internal/extent", "/internal/machine", "/internal/withpostgres", "/ops/internal/opstest", "/queue/queuetest"}
+	forTests := []string{"/backend/backendtest", "/backend/internal/dbtest", "/backend/postgrestest", "/backend/redis/redistest", "/internal/extent", "/internal/machine", "/backend/postgrestest/withpostgres", "/ops/internal/opstest", "/queue/queuetest"}
 	for line := range strings.Lines(list(t, "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")) {
 		pkg, deps, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if isOneOf(pkg, forTests) {

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// forgetSharedServer undoes what internal/withpostgres has set: these tests are about how a server
-// is found and started.
+// forgetSharedServer undoes what the program withpostgres has set: these tests are about how a
+// server is found and started.
 func forgetSharedServer() error {
 	before, shared := os.LookupEnv("ERRAND_POSTGRES_BEFORE")
 	if !shared {

@@ -30,7 +30,7 @@ type Database struct {
 //
 // For a server that lasts as long as the program:
 //
-//	go run ./internal/withpostgres go run ./examples/quickstart
+//	go run ./backend/postgrestest/withpostgres go run ./examples/quickstart
 func Find(ctx context.Context) (*Database, error) {
 	given := os.Getenv("DATABASE_URL")
 	if path, isFile := strings.CutPrefix(given, "file:"); isFile {

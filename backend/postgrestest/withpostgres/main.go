@@ -1,7 +1,7 @@
 // Withpostgres runs a command, and a PostgreSQL server beside it that all tests of the command
 // share:
 //
-//	go run ./internal/withpostgres go test ./...
+//	go run ./backend/postgrestest/withpostgres go test ./...
 //
 // It finds or starts the server as package postgrestest says; each test still has a database of its
 // own. Without this program each package starts a server for itself, which takes a second. The
