@@ -12,13 +12,13 @@ import (
 // a [queue.Consumer], and asks a [Delegator]. ok is false if no value of the chain is a T, and for
 // a v that is nil or a nil pointer. For the Mux in a handler see [queue.MuxOf].
 func As[T any](v any) (t T, ok bool) {
-	var asked any
+	isAnswer := false // v is what a Delegator has returned: it may be the Delegator itself
 	for !check.IsNil(v) {
-		if d, isDelegator := v.(Delegator); isDelegator && v != asked {
-			v = d.Delegate(reflect.TypeFor[T]())
-			asked = v
+		if d, isDelegator := v.(Delegator); isDelegator && !isAnswer {
+			v, isAnswer = d.Delegate(reflect.TypeFor[T]()), true
 			continue
 		}
+		isAnswer = false
 		if t, ok = v.(T); ok {
 			return t, true
 		}
