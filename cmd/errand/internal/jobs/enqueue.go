@@ -30,23 +30,39 @@ func (a app) enqueueCommand() *cobra.Command {
 	job := &queue.Job{}
 	var at, payload string
 	var replace bool
+	var bulk bulkFlags
 	cmd := &cobra.Command{
-		Use:   "enqueue KIND [JSON|-|@FILE]",
-		Short: "Enqueue a job",
+		Use:   "enqueue KIND [JSON|-|@FILE] | enqueue --file FILE",
+		Short: "Enqueue a job, or a file of jobs",
 		Long: `enqueue writes one job and prints its ID. The second argument is the payload as
 JSON; @FILE reads the payload from a file, and - from standard input. Without a
 second argument the payload is null. If a live job of the queue has the same
 --key, enqueue writes nothing and prints the ID of the live job.
 
+With --file, enqueue writes a job for each line of a file, which has it as a JSON
+object. Fields: kind, and if need be queue, payload, priority, scheduled_at (RFC
+3339), delay_ns, max_attempts, key, on_duplicate ("replace"), max_delay_ns, group,
+ordered, cost, headers. All lines are checked first, and if one is bad nothing is
+written. If the command is interrupted or killed, repeat it within 23 hours: it goes
+on, and no job is left out or enqueued twice. For that it keeps its state in
+FILE.errand-state, which it deletes at the end; then the same FILE is a new import.
+Lines that the database refuses are named, and all others are written.
+
 The middleware of your programs does not see the job. So the payload is not
 encrypted, and if the workers take encrypted jobs only, the job is dead at its
 first run.`,
-		Args:              enqueueArgs,
+		Args:              func(cmd *cobra.Command, args []string) error { return enqueueArgs(cmd, args, bulk) },
 		ValidArgsFunction: cli.FirstArg(a.CompleteKinds),
 		Example: `  errand enqueue email.welcome '{"user": 42}' --key user-42 --delay 10m
-  errand enqueue report.build @args.json --queue slow`,
+  errand enqueue report.build @args.json --queue slow
+  errand enqueue --file jobs.jsonl --dry-run
+  errand enqueue --file jobs.jsonl
+  zcat jobs.jsonl.gz | errand enqueue --file - --state jobs.state`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if bulk.file != "" {
+			return a.runBulk(cmd, bulk)
+		}
 		job.Kind = args[0]
 		if len(args) == 2 {
 			payload = args[1]
@@ -69,12 +85,21 @@ first run.`,
 	flags.IntVar(&job.Cost, "cost", 0, "how many tokens of a rate the job takes")
 	flags.StringToStringVar(&job.Headers, "header", nil, "a header, as `name=value`; may be repeated")
 	flags.Lookup("header").DefValue = "" // instead of []
+	bulk.define(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.CompleteQueues)
 	return cmd
 }
 
 // enqueueArgs checks how many arguments there are.
-func enqueueArgs(cmd *cobra.Command, args []string) error {
+func enqueueArgs(cmd *cobra.Command, args []string, bulk bulkFlags) error {
+	if bulk.file != "" {
+		return bulk.checkAlone(cmd, args)
+	}
+	for _, name := range bulkNames[1:] {
+		if cmd.Flags().Changed(name) {
+			return cli.Usagef("--%s is for --file", name)
+		}
+	}
 	if len(args) == 0 {
 		return cli.Usagef(`which kind of job? For example: errand enqueue email.welcome '{"user": 42}'`)
 	}
