@@ -2,20 +2,16 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/errandhq/errand/backend/dburl"
 	"github.com/errandhq/errand/cmd/errand/internal/cli"
-	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
 
@@ -25,10 +21,10 @@ import (
 //     the machine may fail at any point. No job may be left out, or enqueued twice.
 //   - Rule: before the first batch a state file beside the input gets a random ID. The database
 //     receives each line as a [driver.Transfer] whose Source is that ID and the number of the line,
-//     and remembers it in the same transaction. So lines may be sent again. The state file is deleted
-//     after the last batch: the next run of the same file is a new import.
-//   - Bounds: the database remembers for [driver.TransferWindow]. The state says up to which line all
-//     is written, at most a second ago, and after the window a run is refused.
+//     and remembers it in the same transaction. So lines may be sent again. The state file is
+//     deleted after the last batch: the next run of the same file is a new import.
+//   - Bounds: the database remembers for [driver.TransferWindow]. The state says up to which line
+//     all is written, at most a second ago, and after the window a run is refused.
 //   - Test: TestBulkKilled.
 
 // bulkFlags are the flags of enqueue with --file.
@@ -209,153 +205,3 @@ func (a app) checkLines(ctx context.Context, in io.Reader) (lines int, sum strin
 	}
 	return lines, r.sum(), nil
 }
-
-// bulkWriter writes the lines of an input, in batches.
-type bulkWriter struct {
-	app
-	d     *dburl.Database
-	to    driver.Receiver
-	state *bulkState
-	bar   interface {
-		io.Writer
-		Add(n int)
-	}
-}
-
-// maxBatchBytes is how many bytes of lines a batch has, but for a longer line.
-const maxBatchBytes = 8 << 20
-
-// writeLines writes the lines after those that are done.
-func (w *bulkWriter) writeLines(ctx context.Context, in io.ReadSeeker, most int) error {
-	if _, err := in.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	bar := w.Progress("enqueueing", w.state.Counts.Lines)
-	defer bar.Close()
-	w.bar = bar
-	r := newLineReader(in)
-	var batch []driver.Transfer
-	size := 0
-	flush := func() error {
-		if err := w.write(ctx, batch); err != nil {
-			return err
-		}
-		bar.Add(len(batch))
-		batch, size = batch[:0], 0
-		return w.state.advance(r.line)
-	}
-	for r.next() {
-		if r.line <= w.state.Done {
-			bar.Add(1)
-			continue
-		}
-		job, err := r.job()
-		if err != nil {
-			return fmt.Errorf("line %d has changed since it was checked: %w", r.line, err)
-		}
-		batch = append(batch, driver.Transfer{Source: fmt.Sprintf("%s %d", w.state.ID, r.line), Job: job})
-		if size += len(r.text); len(batch) >= most || size >= maxBatchBytes {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := r.err(); err != nil {
-		return err
-	}
-	if r.sum() != w.state.Input {
-		return errors.New("the file has changed while it was read")
-	}
-	return flush()
-}
-
-// write writes a batch. If the database refuses a job, it divides the batch to find which.
-func (w *bulkWriter) write(ctx context.Context, batch []driver.Transfer) error {
-	if len(batch) == 0 {
-		return nil
-	}
-	received := 0
-	err := w.Step(ctx, w.d, func(ctx context.Context) (err error) {
-		received, err = w.to.Receive(ctx, batch...)
-		return err
-	})
-	counts := &w.state.Counts
-	switch {
-	case err == nil:
-		counts.add(batch, received)
-		return nil
-	case !isRefusal(err):
-		return err
-	case len(batch) == 1:
-		if counts.Refused++; counts.Refused <= maxShown {
-			line := batch[0].Source[strings.LastIndex(batch[0].Source, " ")+1:]
-			fmt.Fprintf(w.bar, "errand: line %s: %v\n", line, err)
-		}
-		return nil
-	}
-	half := len(batch) / 2
-	if err := w.write(ctx, batch[:half]); err != nil {
-		return err
-	}
-	return w.write(ctx, batch[half:])
-}
-
-// add counts a batch of which the database has received so many jobs.
-func (c *bulkCounts) add(batch []driver.Transfer, received int) {
-	if received < len(batch) { // which of them is not known, nor what the others were
-		c.Repeated += len(batch) - received
-		c.Enqueued += received
-		return
-	}
-	for _, t := range batch {
-		switch {
-		case t.Job.Duplicate:
-			c.Duplicates++
-		case t.Job.Replaced:
-			c.Replaced++
-		default:
-			c.Enqueued++
-		}
-	}
-}
-
-// isRefusal reports whether the database has refused a job because of what the job is: a bad value,
-// a constraint, or a trigger.
-func isRefusal(err error) bool {
-	if _, ok := errors.AsType[*queue.InvalidError](err); ok {
-		return true
-	}
-	if e, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok && len(e.SQLState()) == 5 {
-		switch e.SQLState()[:2] {
-		case "22", "23", "54", "P0":
-			return true
-		}
-	}
-	if e, ok := errors.AsType[interface {
-		error
-		Code() int
-	}](err); ok {
-		const tooBig, constraint, mismatch = 18, 19, 20
-		switch e.Code() & 0xff {
-		case tooBig, constraint, mismatch:
-			return true
-		}
-	}
-	return false
-}
-
-// stopped returns the error of a run that has not come to its end, with what to do about it.
-func (w *bulkWriter) stopped(err error) error {
-	_ = w.state.save() // what is written and not noted there is left out by the next run all the same
-	if w.state.file == "" {
-		return fmt.Errorf("the lines up to %d are done, and it is not known whether the next ones are: %w", w.state.Done, err)
-	}
-	w.Notef("the lines up to %d are done: repeat the command within %v to go on, and no job is enqueued twice", w.state.Done, resumeWindow)
-	return fmt.Errorf("stopped: %v", err) // not queue.ErrUnknown: a repeat finds out
-}
-
-// resumeWindow is how long after its last batch an import may go on.
-const resumeWindow = driver.TransferWindow - time.Hour

@@ -70,7 +70,7 @@ func (s *bulkState) create() error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp)
+	defer func() { _ = os.Remove(temp) }()
 	if err := os.Link(temp, s.file); err != nil {
 		return err
 	}
