@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,18 +17,20 @@ import (
 func (a app) schedulesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedules",
-		Short: "List, pause and resume schedules",
+		Short: "List, run, pause and resume schedules",
 	}
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the schedules, with their next ticks",
-		Args:  cobra.NoArgs,
+		Long: `schedules list lists the schedules, with their next ticks: NEXT in the zone of the
+schedule, and LOCAL in that of this machine.`,
+		Args: cobra.NoArgs,
 	}
 	payload := list.Flags().Bool("payload", false, "with the payloads and headers of the jobs, in JSON")
 	list.RunE = a.Reading(func(ctx context.Context, d *dburl.Database, _ []string) error {
 		return a.listSchedules(ctx, d, *payload)
 	})
-	return cli.Group(cmd, list,
+	return cli.Group(cmd, list, a.runScheduleCommand(),
 		a.pauseScheduleCommand("pause", "Make some schedules enqueue no more jobs", true),
 		a.pauseScheduleCommand("resume", "Let some schedules enqueue jobs again, from their next ticks on", false))
 }
@@ -49,9 +50,9 @@ func (a app) listSchedules(ctx context.Context, d *dburl.Database, payload bool)
 		items[i] = scheduleJSON{ScheduleRecord: s, Job: newScheduledJob(s.Job, payload)}
 	}
 	return cli.Write(a.App, items, func() cli.Table {
-		t := cli.Table{Columns: cli.Columns("NAME SPEC ZONE PAUSED NEXT KIND QUEUE | LAST_TICK MISSED DECLARED EDITED UPDATED")}
+		t := cli.Table{Columns: cli.Columns("NAME SPEC ZONE PAUSED NEXT LOCAL KIND QUEUE | LAST_TICK MISSED DECLARED EDITED UPDATED")}
 		for _, s := range list {
-			t.Add(s.Name, s.Spec, s.Zone, cli.YesNo(s.Paused), timeIn(s.Next, s.Zone), s.Job.Kind, cmp.Or(s.Job.Queue, queue.DefaultQueue),
+			t.Add(s.Name, s.Spec, s.Zone, cli.YesNo(s.Paused), timeIn(s.Next, s.Zone), timeIn(s.Next, "Local"), s.Job.Kind, cmp.Or(s.Job.Queue, queue.DefaultQueue),
 				timeIn(s.LastTick, s.Zone), string(s.Missed), cli.YesNo(s.Declared), cli.YesNo(s.Edited), cli.TimeText(s.UpdatedAt))
 		}
 		return t
@@ -100,18 +101,26 @@ func (a app) pauseSchedules(ctx context.Context, d *dburl.Database, names []stri
 	if err != nil {
 		return err
 	}
-	var seen []string
-	for _, s := range all {
-		seen = append(seen, s.Name)
-	}
 	var targets []queue.Target
 	for _, name := range names {
-		if !slices.Contains(seen, name) {
-			return cli.Nothingf("no schedule %s%s", name, cli.DidYouMean(name, seen))
+		if _, err := find(all, name); err != nil {
+			return err
 		}
 		targets = append(targets, queue.Target{Schedule: name})
 	}
 	return a.Pause(ctx, d, "schedules", "NAME", targets, paused)
+}
+
+// find returns the schedule of that name.
+func find(all []queue.ScheduleRecord, name string) (found queue.ScheduleRecord, err error) {
+	var seen []string
+	for _, s := range all {
+		if s.Name == name {
+			return s, nil
+		}
+		seen = append(seen, s.Name)
+	}
+	return found, cli.Nothingf("no schedule %s%s", name, cli.DidYouMean(name, seen))
 }
 
 // timeIn is [cli.TimeText] in a schedule's zone, or in UTC if this host does not know the zone.
