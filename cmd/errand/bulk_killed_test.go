@@ -103,7 +103,7 @@ func TestBulkKilled(t *testing.T) {
 			run := func(mayKill bool) (text string, isKilled bool) {
 				var said bytes.Buffer
 				cmd := exec.CommandContext(t.Context(), "errand", "--url", database, "enqueue", "--file", file, "--batch", "20", "-o", "json")
-				cmd.Stdout, cmd.Stderr = &said, os.Stderr
+				cmd.Stdout = &said
 				before := arrived(t, d)
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
