@@ -166,6 +166,7 @@ func (a app) openInput(name string) (f *os.File, end func(), err error) {
 	if f, err = os.CreateTemp("", "errand-enqueue-"); err != nil {
 		return nil, nil, err
 	}
+	_ = os.Remove(f.Name()) // so that a process that is killed leaves nothing; Windows cannot
 	end = func() { f.Close(); _ = os.Remove(f.Name()) }
 	if _, err = io.Copy(f, a.In); err == nil {
 		_, err = f.Seek(0, io.SeekStart)
