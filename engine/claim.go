@@ -34,6 +34,7 @@ type claims struct {
 	leases    *leases
 	slots     *slots
 
+	isApart   bool          // queues with a number have claims of their own
 	turns     turns         // the order of the queues in each claim
 	shrinkage int           // how often claiming has halved what it asks for
 	claimTime time.Duration // how long a claim may take
@@ -88,7 +89,7 @@ func (c *claims) claimLoop(ctx, claims context.Context) {
 			continue
 		}
 		before := time.Now()
-		got, isFull, err := c.claimOnce(claims, n, free)
+		got, isFull, err := c.claimRound(claims, n, free)
 		took := time.Since(before)
 		c.reporting.noteClaim(before, err)
 		var setup *queue.SetupError
@@ -140,17 +141,42 @@ func (c *claims) pauseClaims(ctx context.Context, d time.Duration) {
 	}
 }
 
-// claimOnce claims at most n jobs and starts them; free slots can start so many at once. It returns
-// how many it got, and whether the claim came back full: then more jobs are due.
-func (c *claims) claimOnce(ctx context.Context, n, free int) (got int, full bool, err error) {
+// claimRound claims at most n jobs, in one claim unless queues have numbers of slots. It returns
+// how many it got, and whether more jobs are due for which there is room.
+func (c *claims) claimRound(ctx context.Context, n, free int) (got int, isFull bool, err error) {
+	c.wakeups.forgetDue(time.Now()) // before it looks which slots are free
+	queues := c.turns.next()
+	if len(c.Slots) == 0 {
+		return c.claimOnce(ctx, ask{queues: queues, limit: n}, n, free)
+	}
+	hasMore := false // a claim came back full
+	for _, a := range c.held.roundOf(queues, n, c.isApart) {
+		if a.limit = min(a.limit, n-got); a.limit < 1 {
+			break
+		}
+		jobs, isFull, err := c.claimOnce(ctx, a, n-got, max(free-got, 0))
+		got += jobs
+		hasMore = hasMore || isFull
+		if err != nil || isFull && (a.own == nil || c.held.roomOf(a.own) > 0) {
+			c.isApart = true
+			return got, isFull, err
+		}
+	}
+	c.isApart = hasMore
+	return got, false, nil
+}
+
+// claimOnce claims the jobs of a and starts them; free slots can start so many at once. n is how
+// many there is room for. It returns how many it got, and whether the claim came back full: then
+// more jobs are due.
+func (c *claims) claimOnce(ctx context.Context, a ask, n, free int) (got int, full bool, err error) {
 	before := time.Now()
 	if before.After(c.slowUntil) {
 		c.claimTime = claimTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.claimTime)
 	defer cancel()
-	c.wakeups.forgetDue(before)
-	req := c.sizedRequest(n)
+	req := c.sizedRequest(a)
 	req.Ahead = max(req.Limit-free, 0)
 	jobs, err := c.Backend.Claim(ctx, req)
 	if slow, ok := errors.AsType[*driver.SlowError](err); ok {
@@ -162,7 +188,9 @@ func (c *claims) claimOnce(ctx context.Context, n, free int) (got int, full bool
 		return 0, false, err
 	}
 	full = isFull(req, jobs)
-	c.held.noteBacklog(full, jobs)
+	if a.own == nil && (!full || a.limit == n) { // else it tells nothing of the other queues
+		c.held.noteBacklog(full, jobs)
+	}
 	c.startJobs(ctx, jobs, before)
 	return len(jobs), full, nil
 }
@@ -197,14 +225,15 @@ func isFull(req queue.ClaimRequest, jobs []*queue.Job) bool {
 		len(jobs) > 0 && len(jobs) == req.Limit-req.Ahead && jobs[len(jobs)-1].Limited
 }
 
-// sizedRequest returns the request for n jobs, or for fewer if claims were not answered in time.
-func (c *claims) sizedRequest(n int) queue.ClaimRequest {
+// sizedRequest returns the request for the jobs of a, or for fewer if claims were not answered in
+// time.
+func (c *claims) sizedRequest(a ask) queue.ClaimRequest {
 	kinds, isPaused := c.paused.Without(c.kinds)
 	if isPaused { // since roomNow: holding.add releases the jobs
 		kinds = c.kinds
 	}
-	req := c.request(kinds, max(n>>c.shrinkage, 1))
-	req.Queues = c.turns.next()
+	req := c.request(kinds, max(a.limit>>c.shrinkage, 1))
+	req.Queues = a.queues
 	req.Bytes = claimBytes >> c.shrinkage
 	return req
 }

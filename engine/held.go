@@ -52,6 +52,7 @@ type heldJob struct {
 	waited  time.Duration // from when it was due until its handler began
 	refused refusal       // of its outcome
 
+	place  *queueSlots     // of its queue; nil if that has no number
 	slot   slot            // the goroutine that runs its handler; "" before and after
 	ctx    *handlerContext // of its handler, or of OnDead
 	cancel context.CancelCauseFunc
@@ -61,6 +62,14 @@ type heldJob struct {
 	isAsked     bool // Extend has asked to cancel the job
 	isAnnounced bool // the context is that of OnDead, which nobody cancels
 	isReported  bool // the log says that the handler ignores the end of its context
+}
+
+// leaveQueue notes that the job neither waits for a slot nor is in one any more.
+func (h *heldJob) leaveQueue() {
+	if h.place != nil {
+		h.place.used--
+		h.place = nil
+	}
 }
 
 // refusal is why and since when the backend refuses an outcome. It is zero if the backend does not.
@@ -83,6 +92,7 @@ type heldJobs struct {
 	failed   []*heldJob       // the others in that state, whose outcomes have failed
 	isFresh  bool             // the last batch had outcomes that have not failed
 	contexts []handlerContext // for the handlers that follow
+	slots    slotsByQueue     // of the queues that have a number
 }
 
 // contextBlock is how many contexts are allocated at once. A handler that runs for long keeps the
@@ -157,6 +167,10 @@ func (hs *heldJobs) add(jobs []*queue.Job, since, expires time.Time) []heldJob {
 	for i, job := range jobs {
 		added[i] = heldJob{job: job, since: since, expires: expires, state: stateWaiting}
 		hs.link(&added[i])
+		if place := hs.slots[job.Queue]; place != nil {
+			added[i].place = place
+			place.used++
+		}
 	}
 	hs.count[stateWaiting] += len(jobs)
 	return added
@@ -168,6 +182,9 @@ func (hs *heldJobs) start(h *heldJob, s slot, ctx *handlerContext, cancel contex
 		return
 	}
 	hs.busy++
+	if h.place != nil {
+		h.place.busy++
+	}
 	h.slot, h.ctx, h.cancel, h.since = s, ctx, cancel, time.Time{}
 	hs.move(h, stateRunning)
 }
@@ -185,6 +202,7 @@ func (hs *heldJobs) announce(h *heldJob, ctx *handlerContext, cancel context.Can
 // release releases a waiting job, which keeps its place in its queue.
 func (hs *heldJobs) release(h *heldJob) {
 	if h.state == stateWaiting {
+		h.leaveQueue()
 		hs.finishWith(h, releaseOf(h.job, 0))
 	}
 }
@@ -202,6 +220,7 @@ func (hs *heldJobs) lose(h *heldJob) (before heldState) {
 	before = h.state
 	switch before {
 	case stateWaiting:
+		h.leaveQueue()
 		hs.end(h)
 	case stateRunning:
 		hs.move(h, stateLost)
@@ -218,6 +237,10 @@ func (hs *heldJobs) finish(h *heldJob, end runEnd) (before heldState) {
 	}
 	hs.busy--
 	h.slot = ""
+	if h.place != nil {
+		h.place.busy--
+		h.leaveQueue()
+	}
 	switch {
 	case before == stateRunning && !end.isSettled:
 		hs.finishWith(h, end)

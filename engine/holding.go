@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // holding is the jobs that the worker holds, under one lock. Claims add jobs, slots start and
@@ -34,6 +35,7 @@ func newHolding(s *shared) *holding {
 		finished: make(chan struct{}, 1),
 		work:     make(chan *heldJob, maxPrefetch+s.Concurrency),
 		ahead:    ahead{most: s.Concurrency},
+		jobs:     heldJobs{slots: newSlotsByQueue(s.Slots)},
 	}
 }
 
@@ -49,7 +51,7 @@ func (held *holding) roomNow() (n, free int) {
 // have free slots for those. To keep claims few and large, it returns 0 until slots have started
 // half of the jobs that were claimed ahead. The caller holds held.mu.
 func (held *holding) freeRoom() int {
-	if held.jobs.unsettled() >= maxUnsettled {
+	if held.jobs.unsettled() >= maxUnsettled || held.jobs.slots.areFull(held.Queues) {
 		return 0
 	}
 	fitting := held.ahead.sizes.fitting(claimBytes)
@@ -60,6 +62,24 @@ func (held *holding) freeRoom() int {
 	}
 	free := cap(held.work) - len(held.work) // sending to held.work must not block
 	return min(further-beyond, maxClaim, fitting, free)
+}
+
+// roundOf returns the claims of a round for at most n jobs: one of all queues together, or apart
+// those whose slots bound how many they may have.
+func (held *holding) roundOf(queues []string, n int, isApart bool) []ask {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	if isApart {
+		return held.jobs.slots.apart(queues, n)
+	}
+	return []ask{held.jobs.slots.together(queues, n)}
+}
+
+// roomOf returns how many more jobs of a queue that has a number there is a slot for.
+func (held *holding) roomOf(own *queueSlots) int {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	return own.room()
 }
 
 // noteBacklog notes whether the last claim came back full, and the jobs that it brought.
@@ -166,11 +186,12 @@ func (held *holding) timeForOnDead() time.Duration {
 	return max(stopOnDeadTimeout-time.Since(held.stop.graceEnded), 1) // onDead has ended if none is left
 }
 
-// finish ends the run of a handler. It returns the job's state before, and whether there is room to
-// claim now.
-func (held *holding) finish(h *heldJob, end runEnd) (before heldState, hasRoom bool) {
+// finish ends the run of a handler. It returns the job's state before, whether there is room to
+// claim now, and whether all slots of the job's queue were taken before.
+func (held *holding) finish(h *heldJob, end runEnd) (before heldState, hasRoom, wasFull bool) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
+	wasFull = h.place != nil && h.place.room() <= 0
 	held.ahead.pace.add(end.event.Took)
 	h.ctx.forget()
 	before = held.jobs.finish(h, end)
@@ -181,7 +202,7 @@ func (held *holding) finish(h *heldJob, end runEnd) (before heldState, hasRoom b
 		signal(held.finished)
 	}
 	held.noteIdle()
-	return before, held.freeRoom() > 0
+	return before, held.freeRoom() > 0, wasFull
 }
 
 // release releases a job that has not been started. It keeps its place in its queue. The caller
@@ -254,6 +275,18 @@ func (held *holding) load() (busy, waiting int) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	return held.jobs.busy, held.jobs.count[stateWaiting]
+}
+
+// slotsNow returns the queues that have a number of slots, and how many handlers run their jobs.
+func (held *holding) slotsNow() (list []driver.QueueSlots) {
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	for _, name := range held.Queues {
+		if s := held.jobs.slots[name]; s != nil {
+			list = append(list, driver.QueueSlots{Queue: name, Slots: s.most, Busy: s.busy})
+		}
+	}
+	return list
 }
 
 // unsettled returns how many jobs have an outcome that is not recorded yet.

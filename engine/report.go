@@ -143,6 +143,7 @@ func (r *reporting) newReport(draining time.Time) driver.WorkerReport {
 		Lease: min(r.Lease, check.MaxDelay), Grace: min(r.Grace, check.MaxDelay), Listens: r.wakeups.waker.CanWake(), Poll: r.wakeups.waker.Poll(),
 	}}
 	report.Busy, report.Waiting = r.held.load()
+	report.Slots = r.held.slotsNow()
 	report.Refused, report.RefusedCount = r.held.refused()
 	r.mu.Lock()
 	defer r.mu.Unlock()

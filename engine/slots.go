@@ -101,7 +101,7 @@ func (s *slots) announceRun(h *heldJob, dead runEnd) runEnd {
 func (s *slots) finish(h *heldJob, end runEnd) {
 	job, waited := h.job, h.waited
 	h.cancel(nil)
-	before, hasRoom := s.held.finish(h, end)
+	before, hasRoom, wasFull := s.held.finish(h, end)
 	isOver := end.isSettled || before == stateLost
 	if before == stateLost && !end.isSettled { // else the handler's own Settle has ended the hold
 		end.event = lostEvent(job, end.event.Took)
@@ -112,7 +112,7 @@ func (s *slots) finish(h *heldJob, end runEnd) {
 	if isOver {
 		s.reporting.countRun(end.event, waited)
 	}
-	if end.isSettled && (job.Limited || job.Ordered) {
+	if wasFull || end.isSettled && (job.Limited || job.Ordered) {
 		s.wakeups.noteDue(time.Now())
 	}
 	if hasRoom {

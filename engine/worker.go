@@ -38,6 +38,12 @@ type Worker struct {
 	// share out claims, not the time that handlers take. nil means that all queues keep their
 	// places.
 	Weights map[string]int
+	// Slots bounds how many of the Concurrency handlers run jobs of a queue at once, so that a queue
+	// of slow jobs leaves the other slots to the other queues. A queue without a number may use all
+	// of them. The worker claims nothing ahead for a queue with a number. A number is 1 to
+	// Concurrency, of a queue in Queues. It bounds this worker alone; a [queue.Rule] bounds all
+	// workers. nil means that every queue may use all slots.
+	Slots map[string]int
 	// Concurrency is how many handlers run at once. 0 means 10; below 0, and above 100,000, is an
 	// error.
 	Concurrency int
@@ -198,7 +204,10 @@ func (w Worker) check() error {
 	if err := w.request(nil, 1).Check(); err != nil {
 		return err
 	}
-	return checkWeights(w.Queues, w.Weights)
+	if err := checkWeights(w.Queues, w.Weights); err != nil {
+		return err
+	}
+	return checkSlots(w.Queues, w.Slots, w.Concurrency)
 }
 
 func (w Worker) request(kinds []string, limit int) queue.ClaimRequest {

@@ -42,7 +42,7 @@ func reportOf(name string) driver.WorkerReport {
 		WorkerInfo: driver.WorkerInfo{
 			Name: name, Host: "höst \"a\\b\"", PID: math.MaxInt32, Version: "v1.2.3", Queues: []string{"q", `{"b,\`}, Kinds: []string{"k", "NULL"},
 			Concurrency: 10, Busy: 3, Waiting: 4, Lease: 30*time.Second + 1, Grace: time.Minute, Listens: true, Poll: 5 * time.Second,
-			ClaimError: "boom\n'", RefusedCount: 12,
+			ClaimError: "boom\n'", RefusedCount: 12, Slots: []driver.QueueSlots{{Queue: `{"b,\`, Slots: 5, Busy: 3}, {Queue: "q", Slots: 1}},
 			Refused: []driver.RefusedOutcome{{ID: math.MaxInt64, Error: "böom\n'", Waited: time.Minute + 1}, {ID: 1, Error: "check", Waited: 1}},
 		},
 		Age: time.Hour, ClaimAge: time.Minute, DrainAge: time.Second,
@@ -183,6 +183,9 @@ func testReportBad(t *testing.T, h Harness) {
 		"Refused[0].Waited": func(r *driver.WorkerReport) { r.Refused[0].Waited = -1 },
 		"Refused":           func(r *driver.WorkerReport) { r.Refused = make([]driver.RefusedOutcome, driver.MaxRefused+1) },
 		"RefusedCount":      func(r *driver.WorkerReport) { r.RefusedCount = -1 },
+		"Slots[1].Queue":    func(r *driver.WorkerReport) { r.Slots[1].Queue = "" },
+		"Slots[0].Slots":    func(r *driver.WorkerReport) { r.Slots[0].Slots = -1 },
+		"Slots[0].Busy":     func(r *driver.WorkerReport) { r.Slots[0].Busy = -1 },
 		"PID":               func(r *driver.WorkerReport) { r.PID = -1 },
 		"Concurrency":       func(r *driver.WorkerReport) { r.Concurrency = -1 },
 		"Busy":              func(r *driver.WorkerReport) { r.Busy = -1 },

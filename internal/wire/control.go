@@ -44,6 +44,7 @@ type ReportRequest struct {
 
 	Refused      []driver.RefusedOutcome `json:"refused,omitempty"`
 	RefusedCount int                     `json:"refused_count,omitempty"`
+	Slots        []driver.QueueSlots     `json:"slots,omitempty"`
 
 	Age      time.Duration `json:"age_ns,omitempty"`
 	ClaimAge time.Duration `json:"claim_age_ns,omitempty"`
@@ -56,7 +57,7 @@ func ReportOf(r driver.WorkerReport) ReportRequest {
 	return ReportRequest{
 		Name: r.Name, Host: r.Host, PID: r.PID, Version: r.Version, Queues: r.Queues, Kinds: r.Kinds,
 		Concurrency: r.Concurrency, Busy: r.Busy, Waiting: r.Waiting, Lease: r.Lease, Grace: r.Grace,
-		Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError, Refused: r.Refused, RefusedCount: r.RefusedCount,
+		Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError, Refused: r.Refused, RefusedCount: r.RefusedCount, Slots: r.Slots,
 		Age: r.Age, ClaimAge: r.ClaimAge, DrainAge: r.DrainAge, Stopped: r.Stopped,
 	}
 }
@@ -67,7 +68,7 @@ func (r ReportRequest) Report() driver.WorkerReport {
 		WorkerInfo: driver.WorkerInfo{
 			Name: r.Name, Host: r.Host, PID: r.PID, Version: r.Version, Queues: r.Queues, Kinds: r.Kinds,
 			Concurrency: r.Concurrency, Busy: r.Busy, Waiting: r.Waiting, Lease: r.Lease, Grace: r.Grace,
-			Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError, Refused: r.Refused, RefusedCount: r.RefusedCount,
+			Listens: r.Listens, Poll: r.Poll, ClaimError: r.ClaimError, Refused: r.Refused, RefusedCount: r.RefusedCount, Slots: r.Slots,
 		},
 		Age: r.Age, ClaimAge: r.ClaimAge, DrainAge: r.DrainAge, Stopped: r.Stopped,
 	}

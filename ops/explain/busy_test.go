@@ -40,6 +40,33 @@ func TestBusySinceReport(t *testing.T) {
 	}
 }
 
+// TestQueueSlotsBusy: a job waits for a slot of its queue although its worker has others free.
+func TestQueueSlotsBusy(t *testing.T) {
+	t.Parallel()
+	for name, open := range opstest.EveryBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			slots := []driver.QueueSlots{{Queue: "q", Slots: 2, Busy: 1}}
+			opstest.Report(t, q, driver.WorkerInfo{Name: "w", Queues: []string{"q", "other"}, Concurrency: 10, Busy: 1, Slots: slots})
+			opstest.Enqueue(t, q, queue.Job{Queue: "q"})
+			opstest.Enqueue(t, q, queue.Job{Queue: "q"})
+			opstest.Claim(t, q, "q", time.Minute)
+			a := opstest.Explain(t, q, explain.Question{ID: opstest.Enqueue(t, q, queue.Job{Queue: "q"})})
+			opstest.WantReason(t, a, "workers-busy")
+			first := a.Reasons[0]
+			if !strings.Contains(first.Verdict, "All slots that workers have for the queue q are busy") || !strings.Contains(first.Remedy, "Slots") ||
+				!strings.Contains(strings.Join(first.Evidence, "\n"), "worker w: 2 of 10 busy, of the queue q 2 of 2") {
+				t.Errorf("got %+v", first)
+			}
+			a = opstest.Explain(t, q, explain.Question{ID: opstest.Enqueue(t, q, queue.Job{Queue: "other"})})
+			if a.Reasons[0].ID == "workers-busy" {
+				t.Errorf("of the other queue: got %+v", a.Reasons[0])
+			}
+		})
+	}
+}
+
 // TestHungHandler: explain names the process of a handler that ignores that it was cancelled, and
 // what to ask about a job that keeps a worker busy for long.
 func TestHungHandler(t *testing.T) {

@@ -100,6 +100,9 @@ func similar(fact, name string, names []string) []string {
 func describe(workers []driver.WorkerRecord) (lines []string) {
 	for _, w := range workers[:min(len(workers), 3)] {
 		line := fmt.Sprintf("worker %s: %d of %d busy", w.Name, w.Busy, w.Concurrency)
+		for _, s := range w.Slots {
+			line += fmt.Sprintf(", of the queue %s %d of %d", s.Queue, s.Busy, s.Slots)
+		}
 		if reader.IsDraining(w) {
 			line += ", stopping since " + w.DrainingAt.Format(time.RFC3339)
 		}

@@ -72,7 +72,9 @@ func whyNotClaiming(ctx context.Context, q *inquiry) ([]Reason, error) {
 		return nil, err
 	}
 	failing := slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.ClaimError == "" })
-	q.free = slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool { return w.ClaimError != "" || w.Busy >= w.Concurrency })
+	q.free = slices.DeleteFunc(slices.Clone(workers), func(w driver.WorkerRecord) bool {
+		return w.ClaimError != "" || w.Busy >= w.Concurrency || isBounded(w, j.Queue)
+	})
 	hanging := slices.DeleteFunc(slices.Clone(q.free), func(w driver.WorkerRecord) bool {
 		return slices.Contains(q.pauses, j.Kind) || w.ClaimedAt.IsZero() || w.SeenAt.Sub(w.ClaimedAt) < late+w.Poll
 	})
@@ -105,11 +107,20 @@ func whyNotClaiming(ctx context.Context, q *inquiry) ([]Reason, error) {
 	}
 	busy := Reason{ID: "workers-busy", Level: ops.Warn, Verdict: who, Evidence: append(describe(workers), longest...),
 		Remedy: "wait; start more workers; raise Concurrency; or give slow kinds a Timeout or a queue of their own" + look}
+	if slices.ContainsFunc(workers, func(w driver.WorkerRecord) bool { return w.Busy < w.Concurrency && isBounded(w, j.Queue) }) {
+		busy.Verdict = fmt.Sprintf("All slots that workers have for the queue %s are busy, so job %d waits.", j.Queue, j.ID)
+		busy.Remedy = "wait; start more workers; or raise the queue's number in the workers' Slots (docs/queues.md)" + look
+	}
 	holds := func(r driver.RunningJob) bool { return r.Queue == j.Queue }
 	if len(starved) > 0 && !slices.ContainsFunc(runs, holds) { // they are busy with that other queue
 		return slices.Concat(silent, starved, []Reason{busy}), nil
 	}
 	return slices.Concat(silent, []Reason{busy}, starved), nil
+}
+
+// isBounded reports whether all slots that a worker has for the queue are busy.
+func isBounded(w driver.WorkerRecord, queue string) bool {
+	return slices.ContainsFunc(w.Slots, func(s driver.QueueSlots) bool { return s.Queue == queue && s.Busy >= s.Slots })
 }
 
 // whyStarved returns the queue that all of the workers serve before the job's queue, if they would
@@ -165,13 +176,18 @@ func readRuns(ctx context.Context, q *inquiry, workers []driver.WorkerRecord) ([
 	if ok, err := q.tryOrNote(ctx, "what the workers run", err); !ok {
 		return nil, err
 	}
-	held := make(map[string]int)
+	held, ofQueue := make(map[string]int), make(map[[2]string]int)
 	for _, r := range runs {
 		held[r.Worker]++
+		ofQueue[[2]string{r.Worker, r.Queue}]++
 	}
 	for i := range workers {
 		w := &workers[i]
 		w.Busy = max(w.Busy, min(held[w.Name], w.Concurrency))
+		for k := range w.Slots {
+			s := &w.Slots[k]
+			s.Busy = max(s.Busy, min(ofQueue[[2]string{w.Name, s.Queue}], s.Slots))
+		}
 	}
 	slices.SortFunc(runs, func(a, b driver.RunningJob) int { return cmp.Compare(b.Took, a.Took) })
 	q.runs = runs

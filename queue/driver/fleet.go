@@ -71,6 +71,8 @@ type WorkerInfo struct {
 	Concurrency int `json:"concurrency"`
 	Busy        int `json:"busy"`
 	Waiting     int `json:"waiting"`
+	// Slots are the queues that may use some of the Concurrency only, in the order of Queues.
+	Slots []QueueSlots `json:"slots,omitempty"`
 	// Lease and Grace are the fields of the [engine.Worker].
 	Lease time.Duration `json:"lease_ns"`
 	Grace time.Duration `json:"grace_ns"`
@@ -84,6 +86,14 @@ type WorkerInfo struct {
 	// most [MaxRefused]. RefusedCount is how many there are in all.
 	Refused      []RefusedOutcome `json:"refused,omitempty"`
 	RefusedCount int              `json:"refused_count,omitempty"`
+}
+
+// QueueSlots says how many handlers of a worker may run jobs of a queue at once, and how many do.
+// The names of its JSON form will not change.
+type QueueSlots struct {
+	Queue string `json:"queue"`
+	Slots int    `json:"slots"`
+	Busy  int    `json:"busy"`
 }
 
 // RefusedOutcome is an outcome that the backend refuses to record: the job's handler has returned,

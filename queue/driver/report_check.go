@@ -82,6 +82,11 @@ func (r WorkerReport) Check() error {
 			}
 		}
 	}
+	for i, slots := range r.Slots {
+		if err := checkSlots(fmt.Sprintf("Slots[%d]", i), slots); err != nil {
+			return err
+		}
+	}
 	for _, c := range []struct{ field, text string }{{"Host", r.Host}, {"Version", r.Version}, {"ClaimError", r.ClaimError}} {
 		if err := checkText(c.field, c.text); err != nil {
 			return err
@@ -107,6 +112,20 @@ func (r WorkerReport) Check() error {
 		}
 	}
 	return checkRefused(r.Refused)
+}
+
+// checkSlots checks what a report says of a queue's slots.
+func checkSlots(field string, s QueueSlots) error {
+	if err := checkName(field+".Queue", s.Queue); err != nil {
+		return err
+	}
+	if s.Slots < 0 || s.Slots > math.MaxInt32 {
+		return invalid(field+".Slots", "%d: between 0 and %d", s.Slots, math.MaxInt32)
+	}
+	if s.Busy < 0 || s.Busy > math.MaxInt32 {
+		return invalid(field+".Busy", "%d: between 0 and %d", s.Busy, math.MaxInt32)
+	}
+	return nil
 }
 
 // checkRefused checks the Refused of a report.

@@ -59,10 +59,21 @@ func Table(list []Worker) cli.Table {
 			t.Add(w.Name, w.state(), "", "", "", "", w.runText(), "", "", "", "", "", "", "", "")
 			continue
 		}
-		t.Add(w.Name, w.state(), fmt.Sprintf("%d/%d", w.Busy, w.Concurrency), cli.AgeText(w.Silent)+" ago", strings.Join(w.Queues, ","),
+		t.Add(w.Name, w.state(), fmt.Sprintf("%d/%d", w.Busy, w.Concurrency), cli.AgeText(w.Silent)+" ago", w.queueText(),
 			w.kindText(), w.runText(), w.Host, strconv.Itoa(w.PID), w.Version, cli.TimeText(w.StartedAt), cli.TimeText(w.ClaimedAt), cli.YesNo(w.Listens), w.ClaimError, w.refusedText())
 	}
 	return t
+}
+
+// queueText returns the worker's queues, and how many slots are busy of those that have a number.
+func (w Worker) queueText() string {
+	texts := slices.Clone(w.Queues)
+	for _, s := range w.Slots {
+		if i := slices.Index(texts, s.Queue); i >= 0 {
+			texts[i] = fmt.Sprintf("%s(%d/%d)", s.Queue, s.Busy, s.Slots)
+		}
+	}
+	return strings.Join(texts, ",")
 }
 
 // List returns the workers with up to most of the jobs of each, by name, then those that have
