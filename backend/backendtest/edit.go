@@ -258,11 +258,13 @@ func testEditBad(t *testing.T, h Harness) {
 		_, err := editor.Edit(t.Context(), nil, byID(j), c)
 		wantInvalid(t, fmt.Sprintf("Edit with %+v", c), err, field)
 	}
+	_, err := editor.Edit(t.Context(), nil, byID(j), queue.JobChange{Payload: longPayload})
+	wantInvalid(t, "Edit with a long payload", err, "Payload")
 	for _, which := range []queue.Selection{{}, {Status: queue.StatusPending}} {
 		_, err := editor.Edit(t.Context(), nil, which, queue.JobChange{RunNow: true})
 		wantInvalid(t, fmt.Sprintf("Edit of %+v", which), err, "Selection")
 	}
-	_, err := editor.Edit(t.Context(), nil, queue.Selection{Queue: "q", Status: queue.StatusRunning}, queue.JobChange{RunNow: true})
+	_, err = editor.Edit(t.Context(), nil, queue.Selection{Queue: "q", Status: queue.StatusRunning}, queue.JobChange{RunNow: true})
 	wantInvalid(t, "Edit of what runs", err, "Selection.Status")
 	_, err = editor.Edit(cancelled(t), nil, byID(j), queue.JobChange{Queue: "p"})
 	wantCanceled(t, "Edit", err)

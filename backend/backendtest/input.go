@@ -112,6 +112,9 @@ func replaceWithin(delay, longest time.Duration) func(*queue.Job) {
 	}
 }
 
+// longPayload is a byte longer than a backend accepts by default.
+var longPayload = json.RawMessage(`"` + strings.Repeat("x", queue.DefaultMaxPayload-1) + `"`)
+
 var badPayloads = map[string]string{
 	"empty":                      ``,
 	"white space":                ` `,
@@ -310,6 +313,10 @@ func testBadRedrive(t *testing.T, h Harness) {
 		wantInvalid(t, fmt.Sprintf("Redrive of queue %q", text), err, "Queue")
 		_, err = editor.Redrive(t.Context(), nil, queue.Selection{Kind: text})
 		wantInvalid(t, fmt.Sprintf("Redrive of kind %q", text), err, "Kind")
+	}
+	for _, status := range []queue.Status{queue.StatusPending, queue.StatusRunning, queue.StatusCompleted, queue.StatusFailed, "asleep"} {
+		_, err := editor.Redrive(t.Context(), nil, queue.Selection{Queue: "q", Status: status})
+		wantInvalid(t, fmt.Sprintf("Redrive of %s jobs", status), err, "Selection.Status")
 	}
 }
 

@@ -137,6 +137,7 @@ func testReceiveBad(t *testing.T, h Harness) {
 		"Attempt":   func(x *driver.Transfer) { x.Job.Attempt = -1 },
 		"CreatedAt": func(x *driver.Transfer) { x.Job.CreatedAt = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) },
 		"LastError": func(x *driver.Transfer) { x.Job.LastError = "\x00" },
+		"Payload":   func(x *driver.Transfer) { x.Job.Payload = longPayload },
 	} {
 		bad := transfers("a", 2, nil)
 		spoil(&bad[1])

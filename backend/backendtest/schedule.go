@@ -136,12 +136,15 @@ func testScheduleInput(t *testing.T, h Harness) {
 	for what, change := range map[string]func(j *queue.Job){
 		"Kind":        func(j *queue.Job) { j.Kind = "" },
 		"Payload":     func(j *queue.Job) { j.Payload = json.RawMessage(`{`) },
+		"length":      func(j *queue.Job) { j.Payload = longPayload },
 		"Headers":     func(j *queue.Job) { j.Headers = map[string]string{"x": "\x00"} },
 		"ScheduledAt": func(j *queue.Job) { j.ScheduledAt = time.Now() },
 	} {
 		bad.Job = newJob()
 		change(bad.Job)
 		wantInvalid(t, "SetSchedules with a bad "+what, scheduler(h).SetSchedules(t.Context(), nil, bad), "Schedule.Job")
+		_, err := runner(h).DeclareSchedules(t.Context(), nil, queue.Declaration{Schedules: []queue.Schedule{bad}})
+		wantInvalid(t, "DeclareSchedules with a bad "+what, err, "Schedule.Job")
 	}
 	wantInvalid(t, "SetSchedules with a zone of the machine",
 		scheduler(h).SetSchedules(t.Context(), nil, queue.Schedule{Name: "a", Spec: "@daily", Zone: "Local", Job: newJob()}), "Schedule.Zone")
