@@ -15,7 +15,7 @@ func (q *request) cancel() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var in wire.CancelRequest
+	var in wire.Selection
 	if err := q.read(&in); err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ var routes = slices.Concat([]route{
 	},
 	{
 		path: "/v1/cancel", summary: "Cancel jobs", need: Cancel, serve: (*request).cancel,
-		request: wire.CancelRequest{IDs: []int64{1}, Queue: "q"}, ok: wire.CancelAnswer{}, also: []int{notSupported},
+		request: wire.Selection{IDs: []int64{1}, Queue: "q"}, ok: wire.CancelAnswer{}, also: []int{notSupported},
 	},
 	{
 		path: "/v1/report", summary: "Report a worker, each 10 s", need: Claim, serve: (*request).report,

@@ -122,7 +122,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%s tells of another queue: %s", route, w.Body)
 		}
 	}
-	wantError(t, "cancel in all queues", send(h, "POST", "/v1/cancel", wire.CancelRequest{IDs: []int64{1}}), wire.CodeInvalid, "queue")
+	wantError(t, "cancel in all queues", send(h, "POST", "/v1/cancel", wire.Selection{IDs: []int64{1}}), wire.CodeInvalid, "queue")
 	wantError(t, "report of another's worker", send(h, "POST", "/v1/report", wire.ReportRequest{Name: "w"}), wire.CodeForbidden, "name")
 	claim := wire.ClaimRequest{Queues: []string{"p"}, Worker: "w"}
 	wantError(t, "claim under another name", send(h, "POST", "/v1/claim", claim), wire.CodeForbidden, "worker")

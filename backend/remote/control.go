@@ -35,7 +35,7 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 		which.IDs = part
 		for isMore := true; isMore; {
 			var out wire.CancelAnswer
-			c := call{operation: "cancel", method: http.MethodPost, path: "/v1/cancel", in: wire.CancelRequest(which), out: &out, wait: cancelTime}
+			c := call{operation: "cancel", method: http.MethodPost, path: "/v1/cancel", in: wire.Selection(which), out: &out, wait: cancelTime}
 			if err := q.do(ctx, c); err != nil {
 				return n, err
 			}

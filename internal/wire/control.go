@@ -7,9 +7,9 @@ import (
 	"github.com/errandhq/errand/queue/driver"
 )
 
-// CancelRequest asks to cancel the jobs that have all that is set. At least one field besides
-// Status is set. It has the fields of [queue.Selection].
-type CancelRequest struct {
+// Selection chooses the jobs that have all that is set. At least one field besides Status is set.
+// It has the fields of [queue.Selection].
+type Selection struct {
 	IDs    []int64      `json:"ids,omitempty"`
 	Queue  string       `json:"queue,omitempty"`
 	Kind   string       `json:"kind,omitempty"`
