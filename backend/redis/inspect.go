@@ -25,25 +25,18 @@ func (b *Backend) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	for p, tag := range b.tags {
 		commands[p] = b.client.B().Hgetall().Key(tag + "count").Build()
 	}
-	total := make(map[string]int64)
+	var all []queue.StatusCount
 	for _, r := range b.client.DoMulti(ctx, commands...) {
 		counts, err := r.AsIntMap()
 		if err != nil {
 			return nil, failed("count", err)
 		}
 		for id, n := range counts {
-			total[id] += n
+			name, status, _ := strings.Cut(id, "\x00")
+			all = append(all, queue.StatusCount{Queue: name, Status: queue.Status(status), Jobs: n, Exact: true})
 		}
 	}
-	all := make([]queue.StatusCount, 0, len(total))
-	for id, n := range total {
-		name, status, _ := strings.Cut(id, "\x00")
-		all = append(all, queue.StatusCount{Queue: name, Status: queue.Status(status), Jobs: n, Exact: true})
-	}
-	slices.SortFunc(all, func(a, b queue.StatusCount) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
-	})
-	return all, nil
+	return driver.SumCounts(all), nil
 }
 
 // Jobs implements [driver.Inspector]. A call looks at a thousand jobs of each status in each

@@ -29,27 +29,15 @@ type capable[T any] struct {
 
 // Counts implements [driver.Inspector]. A queue that has jobs in several backends has their sum.
 func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
-	type place struct {
-		queue  string
-		status queue.Status
-	}
-	sums := make(map[place]queue.StatusCount)
+	var all []queue.StatusCount
 	for _, c := range having[driver.Inspector](q) {
 		counts, err := c.can.Counts(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range counts {
-			at := place{n.Queue, n.Status}
-			if sum, ok := sums[at]; ok {
-				n.Jobs, n.Exact = n.Jobs+sum.Jobs, n.Exact && sum.Exact
-			}
-			sums[at] = n
-		}
+		all = append(all, counts...)
 	}
-	return sorted(sums, func(a, b queue.StatusCount) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
-	}), nil
+	return driver.SumCounts(all), nil
 }
 
 // sorted returns the values of a map in order.
