@@ -14,8 +14,8 @@ import (
 const (
 	// cancelTime is how long a gateway may take for one request to cancel jobs.
 	cancelTime = 10 * time.Second
-	// cancelledAtOnce is how many IDs of jobs to cancel one request has.
-	cancelledAtOnce = 1000
+	// idsAtOnce is how many IDs of chosen jobs one request has.
+	idsAtOnce = 1000
 )
 
 // Cancel implements [driver.Canceller]. If an answer is lost, it asks the next gateway, and does
@@ -27,15 +27,10 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 	if err := refuseHandle(db); err != nil {
 		return 0, err
 	}
-	parts := [][]int64{nil}
-	if which.IDs != nil {
-		parts = slices.Collect(slices.Chunk(slices.Compact(slices.Sorted(slices.Values(which.IDs))), cancelledAtOnce))
-	}
-	for _, part := range parts {
-		which.IDs = part
+	for _, part := range partsOf(which) {
 		for isMore := true; isMore; {
 			var out wire.CancelAnswer
-			c := call{operation: "cancel", method: http.MethodPost, path: "/v1/cancel", in: wire.Selection(which), out: &out, wait: cancelTime}
+			c := call{operation: "cancel", method: http.MethodPost, path: "/v1/cancel", in: wire.Selection(part), out: &out, wait: cancelTime}
 			if err := q.do(ctx, c); err != nil {
 				return n, err
 			}
@@ -44,6 +39,18 @@ func (q *Queue) Cancel(ctx context.Context, db queue.DB, which queue.Selection) 
 		}
 	}
 	return n, nil
+}
+
+// partsOf returns a choice of jobs in parts of one request each.
+func partsOf(which queue.Selection) (parts []queue.Selection) {
+	if which.IDs == nil {
+		return []queue.Selection{which}
+	}
+	for ids := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(which.IDs))), idsAtOnce) {
+		which.IDs = ids
+		parts = append(parts, which)
+	}
+	return parts
 }
 
 // Rules returns the rules of the queues that the client may use, as [driver.Ruler] does. A Queue is
