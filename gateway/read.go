@@ -22,6 +22,10 @@ var reads = []route{
 		counts, err := i.Counts(ctx)
 		return wire.CountsAnswer{Counts: visible(q, counts, func(c queue.StatusCount) string { return c.Queue })}, err
 	}),
+	read("/v1/tally", "Count chosen jobs", wire.Selection{IDs: []int64{1}}, func(ctx context.Context, q *request, i driver.Inspector, in wire.Selection) (wire.CountsAnswer, error) {
+		counts, err := i.Tally(ctx, queue.Selection(in))
+		return wire.CountsAnswer{Counts: visible(q, counts, func(c queue.StatusCount) string { return c.Queue })}, err
+	}),
 	read("/v1/backlogs", "Read how far workers are behind", none{}, func(ctx context.Context, q *request, i driver.Inspector, _ none) (wire.BacklogsAnswer, error) {
 		backlogs, err := i.Backlogs(ctx)
 		return wire.BacklogsAnswer{Backlogs: visible(q, backlogs, func(b driver.Backlog) string { return b.Queue })}, err

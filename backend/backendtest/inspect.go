@@ -16,6 +16,7 @@ import (
 
 var inspectCases = []testCase{
 	{"counts", hasInspector, testCounts},
+	{"tally", hasInspector, testTally},
 	{"one job", hasInspector, testOneJob},
 	{"an ended job", hasInspector, testEndedJob},
 	{"filters", hasInspector | isInOrder, testFilters},
@@ -62,6 +63,68 @@ func testCounts(t *testing.T, h Harness) {
 	if !slices.Equal(got, want) {
 		t.Errorf("Counts: got %+v, want %+v", got, want)
 	}
+}
+
+// testTally: chosen jobs are counted, each once, whatever has become of them.
+func testTally(t *testing.T, h Harness) {
+	inspector, _ := driver.As[driver.Inspector](h.Queue)
+	jobs := newJobs(8, func(i int, j *queue.Job) {
+		j.Queue, j.Kind, j.Group = []string{"q", "p"}[i/6], []string{"k", "l"}[i%2], []string{"", "g"}[i/4]
+	})
+	jobs[7].Key = "a"
+	enqueue(t, h, jobs...)
+	var held []*queue.Job
+	for range 3 {
+		held = append(held, claim(t, h, request(1))...)
+	}
+	settle(t, h, queue.Outcome{Job: held[0], Action: queue.Done}, queue.Outcome{Job: held[1], Action: queue.Dead})
+	count := func(name string, status queue.Status, n int64) queue.StatusCount {
+		return queue.StatusCount{Queue: name, Status: status, Jobs: n, Exact: true}
+	}
+	var ids []int64
+	for _, j := range jobs[1:] {
+		ids = append(ids, j.ID, jobs[7].ID+1000)
+	}
+	ids = append(ids, jobs[2].ID)
+	var heldIDs []int64
+	for _, j := range held {
+		heldIDs = append(heldIDs, j.ID)
+	}
+	for _, c := range []struct {
+		which queue.Selection
+		want  []queue.StatusCount
+	}{
+		{queue.Selection{Queue: "q"}, []queue.StatusCount{
+			count("q", queue.StatusCompleted, 1), count("q", queue.StatusDead, 1), count("q", queue.StatusPending, 3), count("q", queue.StatusRunning, 1),
+		}},
+		{queue.Selection{IDs: heldIDs}, []queue.StatusCount{
+			count("q", queue.StatusCompleted, 1), count("q", queue.StatusDead, 1), count("q", queue.StatusRunning, 1),
+		}},
+		{queue.Selection{IDs: heldIDs, Status: queue.StatusDead}, []queue.StatusCount{count("q", queue.StatusDead, 1)}},
+		{queue.Selection{IDs: ids, Queue: "p"}, []queue.StatusCount{count("p", queue.StatusPending, 2)}},
+		{queue.Selection{IDs: ids, Queue: "p", Kind: "l"}, []queue.StatusCount{count("p", queue.StatusPending, 1)}},
+		{queue.Selection{Group: "g", Status: queue.StatusPending, Queue: "p"}, []queue.StatusCount{count("p", queue.StatusPending, 2)}},
+		{queue.Selection{Queue: "q", Status: queue.StatusCompleted}, []queue.StatusCount{count("q", queue.StatusCompleted, 1)}},
+		{queue.Selection{Key: "a"}, []queue.StatusCount{count("p", queue.StatusPending, 1)}},
+		{queue.Selection{Queue: "none"}, nil},
+		{queue.Selection{IDs: []int64{jobs[7].ID + 1000}}, nil},
+	} {
+		got, err := inspector.Tally(t.Context(), c.which)
+		slices.SortFunc(got, func(a, b queue.StatusCount) int { // the order of statuses is the backend's
+			return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
+		})
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("Tally of %+v: got %+v, error %v; want %+v", c.which, got, err, c.want)
+		}
+	}
+	for _, bad := range []queue.Selection{{}, {Status: queue.StatusDead}, {IDs: []int64{}}, {Queue: "q", Status: "odd"}} {
+		_, err := inspector.Tally(t.Context(), bad)
+		if _, ok := errors.AsType[*queue.InvalidError](err); !ok {
+			t.Errorf("Tally of %+v: got error %v, want an InvalidError", bad, err)
+		}
+	}
+	_, err := inspector.Tally(cancelled(t), queue.Selection{Queue: "q"})
+	wantCanceled(t, "Tally", err)
 }
 
 func testOneJob(t *testing.T, h Harness) {

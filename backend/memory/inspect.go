@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 // slice is the most jobs that one call of Prune, or Drain's Reclaim, ends.
@@ -25,6 +26,30 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed("count", err)
 	}
+	return q.count(func(*queue.Record) bool { return true }), nil
+}
+
+// Tally implements [driver.Inspector]. It looks at all jobs.
+func (q *Queue) Tally(ctx context.Context, which queue.Selection) ([]queue.StatusCount, error) {
+	if err := cmp.Or(which.Check(driver.Statuses()...), ctx.Err()); err != nil {
+		return nil, failed("tally", err)
+	}
+	statuses := which.Of(driver.Statuses()...)
+	if which.IDs == nil {
+		return q.count(func(r *queue.Record) bool { return slices.Contains(statuses, r.Status) && which.Matches(r) }), nil
+	}
+	ids := make(map[int64]bool, len(which.IDs))
+	for _, id := range which.IDs {
+		ids[id] = true
+	}
+	which.IDs = nil
+	return q.count(func(r *queue.Record) bool {
+		return ids[r.ID] && slices.Contains(statuses, r.Status) && which.Matches(r)
+	}), nil
+}
+
+// count counts the committed rows for which want is true.
+func (q *Queue) count(want func(*queue.Record) bool) []queue.StatusCount {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	type group struct {
@@ -33,7 +58,7 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	}
 	n := make(map[group]int64)
 	for _, r := range q.rows {
-		if r.committed.Status != "" {
+		if r.committed.Status != "" && want(&r.committed) {
 			n[group{r.committed.Queue, r.committed.Status}]++
 		}
 	}
@@ -41,10 +66,7 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	for g, jobs := range n {
 		counts = append(counts, queue.StatusCount{Queue: g.queue, Status: g.status, Jobs: jobs, Exact: true})
 	}
-	slices.SortFunc(counts, func(a, b queue.StatusCount) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
-	})
-	return counts, nil
+	return driver.SumCounts(counts)
 }
 
 // Jobs implements [driver.Inspector]. The zero Filter returns the newest hundred jobs.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -24,7 +25,6 @@ const (
 // sql/count_sample.sql.
 func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err error) {
 	err = b.run(ctx, "count", nil, func(db queue.DB) error {
-		counts = nil
 		var size int64
 		err := sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&size) }, b.sql["table_size"])
 		if err != nil {
@@ -34,9 +34,31 @@ func (b *Backend) Counts(ctx context.Context) (counts []queue.StatusCount, err e
 		if size > countable {
 			query, args = b.sql["count_sample"], []any{100 * sampleSize / float64(size)}
 		}
-		counts, err = sqlkit.QueryAll(ctx, db, func(rows *sql.Rows, c *queue.StatusCount) error {
-			return rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
-		}, query, args...)
+		counts, err = sqlkit.QueryAll(ctx, db, scanCount, query, args...)
+		return err
+	})
+	return counts, err
+}
+
+func scanCount(rows *sql.Rows, c *queue.StatusCount) error {
+	return rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs, &c.Exact)
+}
+
+// Tally implements [driver.Inspector] with sql/tally.sql.
+func (b *Backend) Tally(ctx context.Context, which queue.Selection) (counts []queue.StatusCount, err error) {
+	if err := which.Check(driver.Statuses()...); err != nil {
+		return nil, fmt.Errorf("postgres: tally: %w", err)
+	}
+	query, ids := b.sql["tally"], any(idArray(which.IDs))
+	if which.IDs == nil {
+		query, ids = strings.Replace(query, "id = ANY (($1::text)::bigint[])", "$1::text IS NULL", 1), nil
+	}
+	if which.Status != "" {
+		query = strings.Replace(query, "\n    AND true\n", "\n    AND status = '"+string(which.Status)+"'\n", 1)
+	}
+	args := []any{ids, sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), sqlkit.OrNull(which.Group), sqlkit.OrNull(which.Key)}
+	err = b.run(ctx, "tally", nil, func(db queue.DB) error {
+		counts, err = sqlkit.QueryAll(ctx, db, scanCount, query, args...)
 		return err
 	})
 	return counts, err

@@ -39,6 +39,44 @@ func (b *Backend) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	return driver.SumCounts(all), nil
 }
 
+// Tally implements [driver.Inspector]. It reads the jobs a page at a time.
+func (b *Backend) Tally(ctx context.Context, which queue.Selection) (counts []queue.StatusCount, err error) {
+	if err := cmp.Or(which.Check(driver.Statuses()...), ctx.Err()); err != nil {
+		return nil, failed("tally", err)
+	}
+	statuses := which.Of(driver.Statuses()...)
+	count := func(page []queue.Record, err error) error {
+		for _, r := range page {
+			if slices.Contains(statuses, r.Status) && which.Matches(&r) {
+				counts = append(counts, queue.StatusCount{Queue: r.Queue, Status: r.Status, Jobs: 1, Exact: true})
+			}
+		}
+		counts = driver.SumCounts(counts)
+		return err
+	}
+	if which.IDs != nil {
+		ids := slices.Compact(slices.Sorted(slices.Values(which.IDs)))
+		which.IDs = nil
+		for part := range slices.Chunk(ids, tallyPage) {
+			if err := count(b.read(ctx, part, false)); err != nil {
+				return nil, failed("tally", err)
+			}
+		}
+		return counts, nil
+	}
+	f := queue.Filter{Queue: which.Queue, Kind: which.Kind, Group: which.Group, Key: which.Key, Status: which.Status, NoPayload: true, Limit: tallyPage}
+	for {
+		page, next, err := b.Jobs(ctx, f)
+		if err := count(page, err); err != nil || next == 0 {
+			return counts, err
+		}
+		f.Before = next
+	}
+}
+
+// tallyPage is how many jobs Tally reads at once.
+const tallyPage = 1000
+
 // Jobs implements [driver.Inspector]. A call looks at a thousand jobs of each status in each
 // partition, so a page may be short although others follow.
 func (b *Backend) Jobs(ctx context.Context, f queue.Filter) (page []queue.Record, next int64, err error) {

@@ -37,6 +37,22 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	return out.Counts, err
 }
 
+// Tally implements [driver.Inspector].
+func (q *Queue) Tally(ctx context.Context, which queue.Selection) (counts []queue.StatusCount, err error) {
+	if err := which.Check(driver.Statuses()...); err != nil {
+		return nil, err
+	}
+	for _, part := range partsOf(which) {
+		var out wire.CountsAnswer
+		c := call{operation: "tally", method: http.MethodPost, path: "/v1/tally", in: wire.Selection(part), out: &out}
+		if err := q.do(ctx, c); err != nil {
+			return nil, err
+		}
+		counts = append(counts, out.Counts...)
+	}
+	return driver.SumCounts(counts), nil
+}
+
 // Backlogs implements [driver.Inspector].
 func (q *Queue) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	var out wire.BacklogsAnswer

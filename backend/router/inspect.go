@@ -40,6 +40,19 @@ func (q *Queue) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	return driver.SumCounts(all), nil
 }
 
+// Tally implements [driver.Inspector].
+func (q *Queue) Tally(ctx context.Context, which queue.Selection) (counts []queue.StatusCount, err error) {
+	if err := which.Check(driver.Statuses()...); err != nil {
+		return nil, err
+	}
+	_, err = change(q, nil, which, func(i driver.Inspector, own queue.Selection) (int, error) {
+		some, err := i.Tally(ctx, own)
+		counts = append(counts, some...)
+		return 0, err
+	})
+	return driver.SumCounts(counts), err
+}
+
 // sorted returns the values of a map in order.
 func sorted[K comparable, V any](m map[K]V, compare func(a, b V) int) []V {
 	all := make([]V, 0, len(m))

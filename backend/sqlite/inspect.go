@@ -12,6 +12,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
+	"github.com/errandhq/errand/queue/driver"
 )
 
 const (
@@ -104,6 +105,26 @@ func queryCounts(ctx context.Context, db queue.DB, query string, args ...any) ([
 		c.Exact = true
 		return rows.Scan(&c.Queue, (*string)(&c.Status), &c.Jobs)
 	}, query, args...)
+}
+
+// Tally implements [driver.Inspector] with sql/tally.sql.
+func (b *Backend) Tally(ctx context.Context, which queue.Selection) (counts []queue.StatusCount, err error) {
+	if err := which.Check(driver.Statuses()...); err != nil {
+		return nil, fmt.Errorf("sqlite: tally: %w", err)
+	}
+	query, ids := b.sql["tally"], any(idList(which.IDs))
+	if which.IDs == nil {
+		query, ids = strings.Replace(query, "id IN (SELECT value FROM json_each(?1))", "?1 IS NULL", 1), nil
+	}
+	if which.Status != "" {
+		query = strings.Replace(query, "AND true", "AND status = '"+string(which.Status)+"'", 1)
+	}
+	args := []any{ids, sqlkit.OrNull(which.Queue), sqlkit.OrNull(which.Kind), sqlkit.OrNull(which.Group), sqlkit.OrNull(which.Key)}
+	err = b.read(ctx, "tally", func(db queue.DB) error {
+		counts, err = queryCounts(ctx, db, query, args...)
+		return err
+	})
+	return counts, err
 }
 
 // Jobs implements [driver.Inspector] with sql/list.sql, or with sql/list_pending.sql for a filter

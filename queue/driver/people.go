@@ -12,6 +12,11 @@ type Inspector interface {
 	// Counts returns the number of jobs of each queue and status, ordered by queue and then by
 	// status, without zeros. It stays fast with any number of jobs.
 	Counts(ctx context.Context) ([]queue.StatusCount, error)
+	// Tally returns the number of the chosen jobs of each queue and status, ordered as Counts does. It
+	// counts every job, so it takes as long as there are IDs; without them, as there are jobs of the
+	// Status, or in the whole table if that is "" or [queue.StatusCompleted]. A bad Selection is an
+	// [*queue.InvalidError]; its Status may be any.
+	Tally(ctx context.Context, which queue.Selection) ([]queue.StatusCount, error)
 	// Jobs returns a page of jobs, which is never nil without an error. next is the Before of the
 	// next page, or 0 for the last page. A page that is not the last may have fewer jobs than
 	// Limit, or none: if no index serves the filter, Jobs reads a bounded number of jobs a call. A
