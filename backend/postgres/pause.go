@@ -41,15 +41,6 @@ func (b *Backend) runPause(ctx context.Context, db queue.DB, query string, args 
 }
 
 // PausedKinds implements [driver.Pauser] with sql/paused_kinds.sql.
-func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
-	err = b.run(ctx, "paused kinds", nil, func(db queue.DB) error {
-		kinds = nil
-		return sqlkit.QueryRows(ctx, db, func(rows *sql.Rows) error {
-			var kind string
-			err := rows.Scan(&kind)
-			kinds = append(kinds, kind)
-			return err
-		}, b.sql["paused_kinds"])
-	})
-	return kinds, err
+func (b *Backend) PausedKinds(ctx context.Context) ([]string, error) {
+	return readAll(ctx, b, "paused kinds", sqlkit.ScanValue[string], b.sql["paused_kinds"])
 }

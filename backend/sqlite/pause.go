@@ -3,10 +3,10 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/errandhq/errand/backend/internal/schedules"
+	"github.com/errandhq/errand/backend/internal/sqlkit"
 	"github.com/errandhq/errand/queue"
 	"github.com/errandhq/errand/queue/driver"
 )
@@ -64,15 +64,6 @@ func execChanges(ctx context.Context, db queue.DB, query string, args ...any) (c
 }
 
 // PausedKinds implements [driver.Pauser].
-func (b *Backend) PausedKinds(ctx context.Context) (kinds []string, err error) {
-	err = b.read(ctx, "paused kinds", func(db queue.DB) error {
-		kinds = nil
-		return queryRows(ctx, db, func(rows *sql.Rows) error {
-			var kind string
-			err := rows.Scan(&kind)
-			kinds = append(kinds, kind)
-			return err
-		}, b.sql["paused_kinds"])
-	})
-	return kinds, err
+func (b *Backend) PausedKinds(ctx context.Context) ([]string, error) {
+	return readAll(ctx, b, "paused kinds", sqlkit.ScanValue[string], b.sql["paused_kinds"])
 }
