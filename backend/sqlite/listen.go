@@ -51,11 +51,10 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, te
 	var seen changes
 	look := time.NewTicker(pollEvery)
 	defer look.Stop()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(b.file.nextLook(s))
 	defer timer.Stop()
 	for {
-		timer.Reset(b.file.nextLook(s))
-		select {
+		select { // a case that continues does not put off the look for jobs
 		case <-ctx.Done():
 			return nil
 		case <-s.woken:
@@ -65,6 +64,7 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, te
 			tell(driver.Signal{Jobs: true})
 		case <-c.signal:
 			tell(driver.Signal{Cancels: true, IDs: b.file.takeHints(c)})
+			continue
 		case <-look.C:
 			now, err := b.readChanges(ctx)
 			if err != nil {
@@ -74,10 +74,12 @@ func (b *Backend) Listen(ctx context.Context, worker string, queues []string, te
 				tell(news)
 			}
 			seen = now
+			continue
 		case <-s.pauseChanged:
 		case <-timer.C:
 			b.checkForJobs(ctx, s)
 		}
+		timer.Reset(b.file.nextLook(s))
 	}
 }
 
