@@ -140,6 +140,9 @@ func TestLeaseCannotBeExtended(t *testing.T) {
 		w.cancel()
 		_, _ = w.wait()
 		wantCount(t, q, queue.StatusPending, 1)
+		if r := record(t, q, &queue.Job{ID: 1}); r.Attempt != 1 || !strings.Contains(r.LastError, "the lease could not be extended in time") {
+			t.Errorf("%d attempts used, last error %q; want one, as after a crash, and why", r.Attempt, r.LastError)
+		}
 		w.log.wantLogged(t, 1, "extend failed")
 		w.log.wantLogged(t, 1, "lease could not be extended")
 	})

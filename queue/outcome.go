@@ -31,6 +31,16 @@ const (
 	Cancel
 )
 
+// notExtended is the error of a handler that was cancelled because its worker could not extend the
+// lease in time. It wraps [ErrLost], as that of a crash does.
+type notExtended struct{ err error }
+
+func (e notExtended) Error() string {
+	return "queue: the lease could not be extended in time: " + ErrorText(e.err)
+}
+
+func (e notExtended) Unwrap() []error { return []error{ErrLost, e.err} }
+
 // minSnooze is the shortest Delay of a snooze. It puts the job after the jobs that are due. With a
 // Delay of 0 the job would keep its place, and the worker would claim it again at once.
 const minSnooze = time.Microsecond
@@ -105,10 +115,11 @@ func (o Outcome) Check() error {
 //	any other            Retry after Backoff(job.Attempt), or Dead after the last attempt
 //	Logged(err, o)       as err; if that is any other, Retry after o.Delay
 //
-// If ctx was cancelled with [ErrShutdown] or [ErrLost], any other error means Release: it is a
-// consequence of the cancellation. If it was cancelled with [ErrCancelled], every error but
-// ErrSettled and Discard means Cancel. An error whose own methods panic, as the methods of a nil
-// pointer may, counts as any other error.
+// If ctx was cancelled with [ErrShutdown], any other error means Release: it is a consequence of
+// the cancellation. With [ErrLost] it means Retry, as after a crash, with an Err that wraps ErrLost:
+// if a different worker holds the job, it is not recorded. If ctx was cancelled with [ErrCancelled],
+// every error but ErrSettled and Discard means Cancel. An error whose own methods panic, as the
+// methods of a nil pointer may, counts as any other error.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	a, err := answerIn(err)
 	switch {
@@ -116,9 +127,12 @@ func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 		return Outcome{Job: job}, false
 	case a != done && a.action != Dead && errors.Is(context.Cause(ctx), ErrCancelled):
 		return Outcome{Job: job, Action: Cancel, Err: err}, true
-	case a == plain && EndedByWorker(ctx):
+	case a == plain && errors.Is(context.Cause(ctx), ErrShutdown):
 		return Outcome{Job: job, Action: Release}, true
 	case a == plain:
+		if errors.Is(context.Cause(ctx), ErrLost) {
+			err = notExtended{err}
+		}
 		o = Outcome{Job: job, Action: Retry, Delay: backoffOf(job, err), Err: err}
 	default:
 		o = Outcome{Job: job, Action: a.action, Delay: min(max(a.delay, 0), check.MaxDelay), Err: err}

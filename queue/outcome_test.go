@@ -75,11 +75,16 @@ func TestOutcomeOfPlainError(t *testing.T) {
 	if !ok || o.Action != queue.Retry || o.Delay < time.Minute || o.Delay > 78*time.Second {
 		t.Errorf("a plain error of attempt 2: %v after %v, want retry after 60 to 78 s", o.Action, o.Delay)
 	}
-	for _, cause := range []error{queue.ErrShutdown, queue.ErrLost} {
+	// A lease that could not be extended costs an attempt, as a crash does: otherwise a job whose
+	// handler keeps the worker from extending would run for ever.
+	for cause, want := range map[error][2]queue.OutcomeAction{queue.ErrShutdown: {queue.Release, queue.Release}, queue.ErrLost: {queue.Retry, queue.Dead}} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if o, _ := queue.OutcomeOf(ctx, &queue.Job{Attempt: 5, MaxAttempts: 5}, context.Canceled); o.Action != queue.Release || o.Delay != 0 {
-			t.Errorf("after %v: %v after %v, want release at the same place", cause, o.Action, o.Delay)
+		for i, attempt := range []int{4, 5} {
+			o, _ := queue.OutcomeOf(ctx, &queue.Job{Attempt: attempt, MaxAttempts: 5}, context.Canceled)
+			if o.Action != want[i] || o.Action == queue.Release && o.Delay != 0 || errors.Is(o.Err, queue.ErrLost) != (cause == queue.ErrLost) {
+				t.Errorf("attempt %d after %v: %v after %v, %v; want %v", attempt, cause, o.Action, o.Delay, o.Err, want[i])
+			}
 		}
 		if o, _ := queue.OutcomeOf(ctx, &queue.Job{}, queue.Discard(errPlain)); o.Action != queue.Dead {
 			t.Errorf("an answer after %v: %v, want dead", cause, o.Action)

@@ -169,7 +169,7 @@ func (r *run) finish(err error, failed bool) {
 	// The worker may believe that a job is lost although its handler has settled it.
 	lost := ok && errors.Is(context.Cause(r.ctx), queue.ErrLost)
 	switch {
-	case !failed && lost:
+	case lost && (!failed || errors.Is(o.Err, queue.ErrLost)):
 		err = queue.ErrLost
 	case !failed:
 		err = nil

@@ -218,7 +218,7 @@ func TestLostRun(t *testing.T) {
 		name, outcome string
 		err           error
 	}{
-		{"done all the same", "done", nil}, {"its context's end", "release", context.Canceled},
+		{"done all the same", "done", nil}, {"its context's end", "retry", context.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, telemetry.Options{})
