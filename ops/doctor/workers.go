@@ -82,6 +82,23 @@ func (d *doctor) workers(ctx context.Context) ([]driver.WorkerRecord, *reader.He
 	return workers, d.held, nil
 }
 
+// adviseUnreported is what to do about a worker that holds jobs and does not report itself.
+const adviseUnreported = "the worker's log says why its reports fail: its handlers may hold every connection of its pool (docs/operations.md#pools), or its role may lack rights to the table workers (docs/roles.sql)"
+
+// unreported returns the name of a worker that holds a job and has not reported itself, or "".
+func (d *doctor) unreported(ctx context.Context, workers []driver.WorkerRecord) (name string, err error) {
+	runs, err := d.Runs(ctx, 1)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range runs {
+		if !slices.ContainsFunc(workers, func(w driver.WorkerRecord) bool { return w.Name == r.Worker }) {
+			return r.Worker, nil
+		}
+	}
+	return "", nil
+}
+
 // lately describes the workers that have gone silent in the last few minutes, the latest first:
 // one that hangs is not hidden by those that crashed before it.
 func lately(workers []driver.WorkerRecord) (list []string) {
@@ -133,7 +150,15 @@ func nobodyServes(ctx context.Context, d *doctor) (finding, error) {
 	case len(queues) == 0 && len(kinds) == 0:
 		return finding{value: "each queue and kind with due jobs has a live worker"}, nil
 	case len(live) == 0:
+		holder, err := d.unreported(ctx, workers)
+		if err != nil {
+			return finding{}, err
+		}
 		parts, advice = []string{"no worker is alive; queues with due jobs: " + words.Enumerate(queues)}, []string{"start workers"}
+		if holder != "" {
+			parts[0] = fmt.Sprintf("no worker reports itself, but %s holds jobs; queues with due jobs: %s", holder, words.Enumerate(queues))
+			advice[0] = adviseUnreported
+		}
 	case len(queues) > 0:
 		parts = append(parts, "queues with due jobs that no live worker serves: "+words.Enumerate(queues))
 		advice = append(advice, "start workers that have these queues in their Queues")

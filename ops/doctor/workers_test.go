@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/errandhq/errand/backend/postgres"
 	"github.com/errandhq/errand/backend/postgrestest"
@@ -59,5 +60,24 @@ func TestLatestSilent(t *testing.T) {
 	opstest.Enqueue(t, q, queue.Job{ScheduledAt: opstest.Ago()})
 	if c := opstest.Examine(t, q, doctor.Options{})["nobody-serves"]; !strings.Contains(c.Value, "start it again, unless others have replaced it") {
 		t.Errorf("nobody-serves: %+v", c)
+	}
+}
+
+// TestUnreportedHolder: where a worker holds jobs and does not report itself, doctor does not say
+// that there is none.
+func TestUnreportedHolder(t *testing.T) {
+	t.Parallel()
+	for name, open := range opstest.EveryBackend {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			opstest.Enqueue(t, q, queue.Job{})
+			opstest.Claim(t, q, "", time.Minute)
+			opstest.Enqueue(t, q, queue.Job{ScheduledAt: opstest.Ago()})
+			c := opstest.Examine(t, q, doctor.Options{})["nobody-serves"]
+			if !strings.Contains(c.Value, "but w holds jobs") || !strings.Contains(c.Advice, "pool") || c.Level != ops.Fail {
+				t.Errorf("got %+v", c)
+			}
+		})
 	}
 }

@@ -32,7 +32,7 @@ func whyUnreported(ctx context.Context, q *inquiry) (reasons []Reason, err error
 		reasons = []Reason{{ID: "worker-unreported", Level: ops.Warn,
 			Verdict:  fmt.Sprintf("The worker %s runs jobs, but does not report itself: so it is not known why it does not run job %d.", r.Worker, q.job.ID),
 			Evidence: []string{fmt.Sprintf("it has taken or extended the lease of job %d of the queue %s %v ago", r.ID, r.Queue, words.Short(max(q.at.Sub(r.LockedAt), 0)))},
-			Remedy:   "its log says why its reports fail: its role may lack rights to the table workers (docs/roles.sql)"}}
+			Remedy:   "its log says why its reports fail: its handlers may hold every connection of its pool (docs/operations.md#pools), or its role may lack rights to the table workers (docs/roles.sql)"}}
 		return false
 	})
 	return reasons, err

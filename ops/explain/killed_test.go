@@ -77,8 +77,8 @@ func TestKilled(t *testing.T) {
 	}
 	other := driver.WorkerInfo{Name: "other", Queues: []string{"email"}, Kinds: []string{"emails.sent"}}
 	for _, c := range []struct{ reason, doctor, replaced string }{
-		{"queue-not-served", "emails (worker victim did, and vanished ", "start a worker with this queue"},
-		{"kind-not-handled", "emails.send in the queue emails (worker victim did, and vanished ", "if it is retired: errand jobs cancel --kind emails.send"},
+		{"queue-not-served", "emails (worker victim, which would run them, vanished ", "start a worker with this queue"},
+		{"kind-not-handled", "emails.send in the queue emails (worker victim, which would run them, vanished ", "if it is retired: errand jobs cancel --kind emails.send"},
 	} {
 		opstest.Report(t, q, other)
 		other.Queues = []string{"email", "emails"}
