@@ -116,10 +116,10 @@ func (o Outcome) Check() error {
 //	Logged(err, o)       as err; if that is any other, Retry after o.Delay
 //
 // If ctx was cancelled with [ErrShutdown], any other error means Release: it is a consequence of
-// the cancellation. With [ErrLost] it means Retry, as after a crash, with an Err that wraps ErrLost:
-// if a different worker holds the job, it is not recorded. If ctx was cancelled with [ErrCancelled],
-// every error but ErrSettled and Discard means Cancel. An error whose own methods panic, as the
-// methods of a nil pointer may, counts as any other error.
+// the cancellation. With [ErrLost] it means Retry, as after a crash, with an Err that wraps
+// ErrLost: if a different worker holds the job, it is not recorded. If ctx was cancelled with
+// [ErrCancelled], every error but ErrSettled and Discard means Cancel. An error whose own methods
+// panic, as the methods of a nil pointer may, counts as any other error.
 func OutcomeOf(ctx context.Context, job *Job, err error) (o Outcome, ok bool) {
 	a, err := answerIn(err)
 	switch {
