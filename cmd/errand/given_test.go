@@ -15,7 +15,7 @@ import (
 // meansZero are the flags that may be given as 0.
 var meansZero = []string{
 	"doctor --backlog-fail", "doctor --backlog-warn", // their help says what it means
-	"enqueue --delay", "enqueue --priority",
+	"enqueue --delay", "enqueue --priority", "gateway --drain-wait",
 	"jobs cancel --min-attempts", "jobs delete --min-attempts", "jobs list --min-attempts",
 	"jobs redrive --min-attempts", "jobs reschedule --min-attempts", // all jobs have been run so often
 	"migrate print --after",
