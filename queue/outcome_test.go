@@ -82,7 +82,7 @@ func TestOutcomeOfPlainError(t *testing.T) {
 		cancel(cause)
 		for i, attempt := range []int{4, 5} {
 			o, _ := queue.OutcomeOf(ctx, &queue.Job{Attempt: attempt, MaxAttempts: 5}, context.Canceled)
-			if o.Action != want[i] || o.Action == queue.Release && o.Delay != 0 || errors.Is(o.Err, queue.ErrLost) != (cause == queue.ErrLost) {
+			if o.Action != want[i] || o.Action == queue.Release && o.Delay != 0 || errors.Is(o.Err, queue.ErrLost) != errors.Is(cause, queue.ErrLost) {
 				t.Errorf("attempt %d after %v: %v after %v, %v; want %v", attempt, cause, o.Action, o.Delay, o.Err, want[i])
 			}
 		}
