@@ -180,7 +180,7 @@ func (s statements) sliceOf(f queue.Filter) string {
 		where += " AND kind = $2::text"
 	}
 	list := strings.NewReplacer(
-		"WITH stop", "WITH "+many+", stop", ".jobs\n", ".jobs CROSS JOIN many\n", "WHERE id <= $4::bigint", where,
+		"WHERE id <= $4::bigint", where,
 		"ORDER BY id DESC\n    LIMIT $5", "ORDER BY slice.status DESC, slice.id DESC\n    LIMIT $5", "ORDER BY id DESC", "ORDER BY status DESC, id DESC",
 	).Replace(s["list_slice"])
 	if f.Key != "" || f.Group != "" || f.MinAttempts != 0 || f.HasTimes() {
@@ -192,9 +192,6 @@ func (s statements) sliceOf(f queue.Filter) string {
 	return strings.Replace(head, "OFFSET 49999 LIMIT 1", "LIMIT 0", 1) + "job_group, cancel_at, cost\n        FROM " + table +
 		"\n        WHERE id = ANY (ARRAY(SELECT id FROM " + found + "LIMIT $5::integer))\n" + tail
 }
-
-// many is one row that the planner takes for a million: see sql/sleep.sql.
-const many = "many AS MATERIALIZED (SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b)"
 
 // Job implements [driver.Inspector] with sql/job.sql. For the observing role it is as Jobs says.
 func (b *Backend) Job(ctx context.Context, id int64) (r queue.Record, ok bool, err error) {

@@ -137,6 +137,24 @@ func TestPlans(t *testing.T) {
 	do("DELETE FROM errand.jobs", `INSERT INTO errand.jobs (kind, status, priority, scheduled_at) SELECT 'k', 'pending', random() * 100,
 		now() - random() * interval '1 day' FROM generate_series(1, 300000)`, "ANALYZE errand.jobs")
 	check("full, and in no order")
+	do("DELETE FROM errand.jobs", "VACUUM ANALYZE errand.jobs", "INSERT INTO errand.jobs (kind) SELECT 'k' FROM generate_series(1, 14)", "VACUUM ANALYZE errand.jobs")
+	check("few jobs where a long backlog was worked off")
+	checkCost(t, conn, "count_sample", "1")
+	for _, name := range []string{"seq_page_cost", "random_page_cost"} { // as if the table were thirty times as long
+		do(fmt.Sprintf("SELECT set_config('%s', (current_setting('%[1]s')::float * 30)::text, false)", name))
+	}
+	checkCost(t, conn, "few_pending", "NULL")
+	checkCost(t, conn, "list_slice", "NULL", "'k'", "NULL", "9223372036854775807", "100", "NULL", "'g'", "2", "NULL", "NULL", "NULL", "NULL", "true")
+	checkCost(t, conn, "backlog")
+}
+
+// checkCost: the plan of a statement costs too little for the server to compile it.
+func checkCost(t *testing.T, conn *sql.Conn, name string, args ...string) {
+	t.Helper()
+	plan := planOf(t, conn, postgres.Statement(name), args...)
+	if cost := costOf(t, plan); cost >= 100_000 { // jit_above_cost
+		t.Errorf("%s, few jobs where a long backlog was worked off: want a cost below 100,000, got %v in\n%s", name, cost, plan)
+	}
 }
 
 // checkLockDue: lock_due, whose plans EXPLAIN does not show, reads few rows more than it locks.

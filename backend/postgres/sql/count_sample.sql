@@ -2,20 +2,23 @@
 -- and cancelled ones likewise, exactly up to 10,000 of all queues; the others by proportion, from a sample of $1
 -- percent of the table's pages. line is the first pending job of each queue. Counting begins there: the index may have
 -- millions of entries of jobs that were claimed before it, and one pass over them is enough. $1 is a parameter of its
--- own, because the planner takes an expression for 10 percent. The plan for that costs so much that the server compiles
--- it, which takes longer than counting.
+-- own, because the planner takes an expression for 10 percent. The plan for that may cost so much that the server
+-- compiles it, which takes longer than counting. many is as in sleep.sql, for the same reason: where a long backlog was
+-- worked off, the planner expects that each look-up reads most of the index for the few jobs that are left.
 -- Index: jobs_pending_idx, jobs_running_idx, jobs_stopped_id_idx.
-WITH RECURSIVE line (queue, priority, scheduled_at, id) AS (
+WITH RECURSIVE many AS MATERIALIZED (
+    SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
+), line (queue, priority, scheduled_at, id) AS (
     (
-        SELECT queue, priority, scheduled_at, id FROM errand.jobs
-        WHERE status = 'pending'
-        ORDER BY queue, priority, scheduled_at, id LIMIT 1
+        SELECT j.queue, j.priority, j.scheduled_at, j.id FROM errand.jobs j CROSS JOIN many
+        WHERE j.status = 'pending'
+        ORDER BY j.queue, j.priority, j.scheduled_at, j.id LIMIT 1
     )
     UNION ALL
     SELECT n.queue, n.priority, n.scheduled_at, n.id
     FROM line l
     CROSS JOIN LATERAL (
-        SELECT j.queue, j.priority, j.scheduled_at, j.id FROM errand.jobs j
+        SELECT j.queue, j.priority, j.scheduled_at, j.id FROM errand.jobs j CROSS JOIN many
         WHERE j.status = 'pending' AND j.queue > l.queue
         ORDER BY j.queue, j.priority, j.scheduled_at, j.id LIMIT 1
     ) AS n
@@ -24,7 +27,7 @@ WITH RECURSIVE line (queue, priority, scheduled_at, id) AS (
     FROM line l CROSS JOIN LATERAL (
         SELECT count(*) AS jobs
         FROM (
-            SELECT FROM errand.jobs j
+            SELECT FROM errand.jobs j CROSS JOIN many
             WHERE j.queue = l.queue AND j.status = 'pending'
                 AND (j.priority, j.scheduled_at, j.id) >= (l.priority, l.scheduled_at, l.id)
             LIMIT 10000

@@ -4,10 +4,12 @@
 -- with payloads and headers if $13. It looks at the 50,000 newest jobs up to $4; for these statuses the program makes
 -- it look at the 50,000 newest ones of the status, of queue $1 and of kind $2. If fewer than $5 of them match and other
 -- jobs follow, the last row tells the id at which it stopped. That row's status is '', which no job has, and its other
--- columns mean nothing. Times are shown as in list.sql.
+-- columns mean nothing. Times are shown as in list.sql. many is as in few_pending.sql.
 -- Index: jobs_pkey, jobs_stopped_id_idx.
-WITH stop AS MATERIALIZED (
-    SELECT id FROM errand.jobs
+WITH many AS MATERIALIZED (
+    SELECT FROM generate_series(1, (SELECT 1)) AS a CROSS JOIN generate_series(1, (SELECT 1)) AS b
+), stop AS MATERIALIZED (
+    SELECT id FROM errand.jobs CROSS JOIN many
     WHERE id <= $4::bigint
     ORDER BY id DESC OFFSET 49999 LIMIT 1
 ), page AS MATERIALIZED (
@@ -32,7 +34,7 @@ WITH stop AS MATERIALIZED (
             id, queue, kind, status, priority, scheduled_at, attempts, max_attempts, job_key, last_error, locked_at,
             locked_by, locked_until, fence, created_at, updated_at, started_at, finished_at, redriven_at, redrives,
             job_group, cancel_at, cost
-        FROM errand.jobs
+        FROM errand.jobs CROSS JOIN many
         WHERE id <= $4::bigint
         ORDER BY id DESC
         LIMIT 50000
