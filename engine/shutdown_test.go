@@ -143,7 +143,7 @@ func TestStuckAtShutdown(t *testing.T) {
 		if err == nil || took > 10*time.Second {
 			t.Errorf("Run returned %v after %v, want an error within Grace and a few seconds", err, took)
 		}
-		wantText(t, err.Error(), "1 handlers still running")
+		wantText(t, err.Error(), "1 handler still running")
 		found := w.log.find(t, "ignores that its context has ended")
 		if len(found) != 1 {
 			t.Fatalf("reported %d times, want once", len(found))

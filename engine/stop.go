@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -71,14 +72,14 @@ func (r *run) unfinished(stuck int) error {
 	unsettled := r.held.unsettled()
 	if !r.claims.hasEnded() {
 		return fmt.Errorf("queue: worker %s stopped while a claim that ignores its context was under way, "+
-			"with %d handlers still running and %d outcomes not settled", r.Name, stuck, unsettled)
+			"with %s still running and %s not settled", r.Name, plain.Count(stuck, "handler"), plain.Count(unsettled, "outcome"))
 	}
 	if stuck > 0 || unsettled > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %d handlers still running and %d outcomes not settled",
-			r.Name, stuck, unsettled)
+		return fmt.Errorf("queue: worker %s stopped with %s still running and %s not settled",
+			r.Name, plain.Count(stuck, "handler"), plain.Count(unsettled, "outcome"))
 	}
 	if announcing := r.upkeep.stillAnnouncing(); announcing > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %d calls of OnDead still running", r.Name, announcing)
+		return fmt.Errorf("queue: worker %s stopped with %s of OnDead still running", r.Name, plain.Count(announcing, "call"))
 	}
 	return nil
 }

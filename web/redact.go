@@ -50,7 +50,7 @@ func Shape(v Value) string {
 	case FieldStack:
 		return v.Text
 	}
-	return fmt.Sprintf("%d bytes", len(v.Text))
+	return plural(int64(len(v.Text)), "byte")
 }
 
 // isNumber reports whether the JSON text is a number.
@@ -134,7 +134,7 @@ func writeObject(b *strings.Builder, d *json.Decoder, depth int) error {
 	}
 	out.WriteString("}")
 	if out != b {
-		fmt.Fprintf(b, "{%d keys}", n)
+		fmt.Fprintf(b, "{%s}", plural(int64(n), "key"))
 	}
 	_, err := d.Token()
 	return err

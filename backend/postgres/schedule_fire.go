@@ -11,6 +11,7 @@ import (
 
 	"github.com/errandhq/errand/backend/internal/schedules"
 	"github.com/errandhq/errand/backend/internal/sqlkit"
+	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -102,7 +103,7 @@ func (b *Backend) leaveFailed(ctx context.Context, all []sqlkit.Firing, err erro
 	case len(all) == 0 || isOfServer(err) || ctx.Err() != nil:
 		return err
 	case sqlState(err) == insufficientPrivilege:
-		err = fmt.Errorf("%d schedules are left to workers with the rights of the enqueueing role: %w", len(all), err)
+		err = fmt.Errorf("%s left to workers with the rights of the enqueueing role: %w", plain.Count(len(all), "schedule"), err)
 		b.ticks.Deny(schedules.RetryTick, err)
 		return err
 	case len(all) > 1:

@@ -153,7 +153,7 @@ func (h holder) String() string {
 	if h.held.Valid {
 		fmt.Fprintf(&b, ", for %v", words.Short(words.Seconds(h.held.Float64)))
 	} else {
-		fmt.Fprintf(&b, ", for %d transactions", h.xids)
+		fmt.Fprintf(&b, ", for %s", words.Count(h.xids, "transaction"))
 	}
 	return b.String()
 }
