@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -222,6 +223,13 @@ var cases = []struct {
 		opstest.Enqueue(t, q, queue.Job{Queue: "emails"})
 		return explain.Question{Queue: "email"}
 	}},
+	{"nothing-waits", ops.OK, func(t *testing.T, q opstest.Backends) explain.Question { // a queue whose jobs have run and are pruned
+		ran := []driver.MinuteStats{{Queue: "emails", Kind: "email", Age: time.Minute, Stats: queue.Stats{Done: 3}}}
+		if err := q.ReportWorkers(t.Context(), driver.WorkerReport{WorkerInfo: opstest.Idle, Age: time.Hour, ClaimAge: time.Second, Stats: ran}); err != nil {
+			t.Fatal(err)
+		}
+		return explain.Question{Queue: "emails"}
+	}},
 }
 
 func cancel(t *testing.T, q driver.Canceller, id int64) {
@@ -238,6 +246,24 @@ func held(t *testing.T, q opstest.Backends) int64 {
 	id := opstest.Enqueue(t, q, queue.Job{Group: "g", Ordered: true})
 	opstest.Settle(t, q, queue.Outcome{Job: opstest.Claim(t, q, "", time.Minute)[0], Action: queue.Dead, Err: errors.New("no")})
 	return id
+}
+
+// uncounted is a backend whose counts leave out a queue, as those of a long table may.
+type uncounted struct{ *memory.Queue }
+
+func (uncounted) Counts(context.Context) ([]queue.StatusCount, error) { return nil, nil }
+
+// TestUncounted: explain does not say that the name of a queue is misspelt because the counts leave
+// it out.
+func TestUncounted(t *testing.T) {
+	t.Parallel()
+	q := uncounted{memory.New(memory.Options{})}
+	opstest.Enqueue(t, q, queue.Job{Queue: "emails"})
+	opstest.Settle(t, q, queue.Outcome{Job: opstest.Claim(t, q, "emails", time.Minute)[0], Action: queue.Done})
+	a := opstest.Explain(t, q, explain.Question{Queue: "emails"})
+	if opstest.ReasonIDs(a) != "nothing-waits" || a.Level() != ops.OK {
+		t.Errorf("got %+v, want nothing-waits", a.Reasons)
+	}
 }
 
 // TestExplain: explain names each cause, and no other, on every backend.

@@ -33,6 +33,13 @@ func whyNothingWaits(ctx context.Context, q *inquiry, isAll bool) ([]Reason, err
 		return []Reason{{ID: "nothing-waits", Level: ops.OK, Verdict: "No job of the kind " + asked.Kind + " waits.",
 			Evidence: []string{"all pending jobs were looked at"}}}, nil
 	}
+	return whyQueueWaitsNot(ctx, q)
+}
+
+// whyQueueWaitsNot returns the reason for a queue of which no job is pending. The counts of a long
+// table may leave out a queue that has only completed jobs.
+func whyQueueWaitsNot(ctx context.Context, q *inquiry) ([]Reason, error) {
+	asked := q.question
 	counts, err := q.Inspector.Counts(ctx)
 	if err != nil {
 		return nil, err
@@ -44,6 +51,11 @@ func whyNothingWaits(ctx context.Context, q *inquiry, isAll bool) ([]Reason, err
 			evidence = append(evidence, fmt.Sprintf("%s: %s", c.Status, about(c)))
 		}
 	}
+	if len(evidence) == 0 {
+		if evidence, err = listTraces(ctx, q); err != nil {
+			return nil, err
+		}
+	}
 	if len(evidence) > 0 {
 		of := "of the queue " + asked.Queue
 		if asked.Kind != "" {
@@ -51,13 +63,38 @@ func whyNothingWaits(ctx context.Context, q *inquiry, isAll bool) ([]Reason, err
 		}
 		return []Reason{{ID: "nothing-waits", Level: ops.OK, Verdict: "No job " + of + " waits.", Evidence: evidence}}, nil
 	}
-	r := Reason{ID: "empty-queue", Level: ops.Warn, Verdict: "No job is in the queue " + asked.Queue + ".", Remedy: "look at how the program that enqueues spells the queue"}
+	r := Reason{ID: "empty-queue", Level: ops.Warn, Verdict: "No job of the queue " + asked.Queue + " is known.",
+		Evidence: []string{"looked at the counts, at the newest jobs and at the statistics of the runs"},
+		Remedy:   "look at how the program that enqueues spells the queue"}
 	if near := reader.Nearest(asked.Queue, names); near != "" {
 		r.Evidence = append(r.Evidence, "queues with similar names: "+near)
 	} else if len(names) > 0 {
 		r.Evidence = append(r.Evidence, "queues with jobs: "+words.Enumerate(slices.Compact(names)))
 	}
 	return []Reason{r}, nil
+}
+
+// listTraces returns what is known of jobs that the queue has had: its newest one, and its runs.
+func listTraces(ctx context.Context, q *inquiry) (traces []string, err error) {
+	page, _, err := q.Inspector.Jobs(ctx, queue.Filter{Queue: q.question.Queue, Limit: 1, Bare: true})
+	if err != nil {
+		return nil, err
+	}
+	if len(page) > 0 {
+		traces = append(traces, fmt.Sprintf("its newest job, %d, is %s", page[0].ID, page[0].Status))
+	}
+	runs, err := q.Stats(ctx, queue.StatsFilter{Queue: q.question.Queue, From: time.Now().Add(-driver.StatsKept)})
+	if _, err := q.tryOrNote(ctx, "which queues have run", err); err != nil {
+		return nil, err
+	}
+	var n int64
+	for _, s := range runs {
+		n += s.Done + s.Failed + s.Dead + s.Lost
+	}
+	if n > 0 {
+		traces = append(traces, words.Count(n, "run")+" in the last two days")
+	}
+	return traces, nil
 }
 
 // about returns a number of jobs, and says so if the backend has estimated it.
