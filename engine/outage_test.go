@@ -117,7 +117,7 @@ func TestStopDuringOutage(t *testing.T) {
 		if err == nil || took > 15*time.Second {
 			t.Fatalf("Run returned %v after %v, want an error within 15 s", err, took)
 		}
-		wantText(t, err.Error(), "1 outcome not settled")
+		wantText(t, err.Error(), "outcomes not settled: 1")
 	})
 }
 
@@ -378,7 +378,7 @@ func TestPoisonOutcomeAtShutdown(t *testing.T) {
 		if err == nil {
 			t.Fatal("Run: got nil, want an error for the outcome that was not settled")
 		}
-		wantText(t, err.Error(), "1 outcome not settled")
+		wantText(t, err.Error(), "outcomes not settled: 1")
 		wantCount(t, q, queue.StatusCompleted, n+9)
 	})
 }

@@ -143,7 +143,7 @@ func TestStuckAtShutdown(t *testing.T) {
 		if err == nil || took > 10*time.Second {
 			t.Errorf("Run returned %v after %v, want an error within Grace and a few seconds", err, took)
 		}
-		wantText(t, err.Error(), "1 handler still running")
+		wantText(t, err.Error(), "handlers still running: 1")
 		found := w.log.find(t, "ignores that its context has ended")
 		if len(found) != 1 {
 			t.Fatalf("reported %d times, want once", len(found))
@@ -280,7 +280,7 @@ func TestStopIsBounded(t *testing.T) {
 		if err == nil || took > 28*time.Second {
 			t.Errorf("Run returned %v after %v, want an error within 28s", err, took)
 		}
-		wantText(t, err.Error(), "a claim that ignores its context", "2 handlers still running", "2 outcomes not settled")
+		wantText(t, err.Error(), "a claim that ignores its context", "handlers still running: 2", "outcomes not settled: 2")
 		close(let)
 	})
 }

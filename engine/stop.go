@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/errandhq/errand/internal/plain"
 	"github.com/errandhq/errand/queue"
 )
 
@@ -72,14 +71,14 @@ func (r *run) unfinished(stuck int) error {
 	unsettled := r.held.unsettled()
 	if !r.claims.hasEnded() {
 		return fmt.Errorf("queue: worker %s stopped while a claim that ignores its context was under way, "+
-			"with %s still running and %s not settled", r.Name, plain.Count(stuck, "handler"), plain.Count(unsettled, "outcome"))
+			"handlers still running: %d, outcomes not settled: %d", r.Name, stuck, unsettled)
 	}
 	if stuck > 0 || unsettled > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %s still running and %s not settled",
-			r.Name, plain.Count(stuck, "handler"), plain.Count(unsettled, "outcome"))
+		return fmt.Errorf("queue: worker %s stopped, handlers still running: %d, outcomes not settled: %d",
+			r.Name, stuck, unsettled)
 	}
 	if announcing := r.upkeep.stillAnnouncing(); announcing > 0 {
-		return fmt.Errorf("queue: worker %s stopped with %s of OnDead still running", r.Name, plain.Count(announcing, "call"))
+		return fmt.Errorf("queue: worker %s stopped, calls of OnDead still running: %d", r.Name, announcing)
 	}
 	return nil
 }
