@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,8 +90,8 @@ func only(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestServicesComplete: the script of two services runs every command that there is. tail and web
-// are in TestServicesLive.
+// TestServicesComplete: the script of two services runs every command that there is. tail, web and
+// gateway are in TestServicesLive.
 func TestServicesComplete(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("testdata/schemas.txtar")
@@ -100,7 +102,7 @@ func TestServicesComplete(t *testing.T) {
 	walk = func(cmd *cobra.Command) {
 		path := cmd.CommandPath()
 		isLeaf := cmd.HasParent() && !cmd.HasSubCommands() && cmd.IsAvailableCommand()
-		if isLeaf && path != "errand tail" && path != "errand web" && !regexp.MustCompile(path+`\b`).Match(script) {
+		if isLeaf && !slices.Contains([]string{"errand tail", "errand web", "errand gateway"}, path) && !regexp.MustCompile(path+`\b`).Match(script) {
 			t.Errorf("testdata/schemas.txtar does not run %s", path)
 		}
 		for _, c := range cmd.Commands() {
@@ -110,7 +112,8 @@ func TestServicesComplete(t *testing.T) {
 	walk(newRoot(&cli.App{}))
 }
 
-// TestServicesLive: tail and web of one schema show nothing of another in the same database.
+// TestServicesLive: tail, web and gateway of one schema show nothing of another in the same
+// database.
 func TestServicesLive(t *testing.T) {
 	t.Parallel()
 	database := clitest.Backends[1].URL(t, t.TempDir())
@@ -143,6 +146,14 @@ func TestServicesLive(t *testing.T) {
 			t.Errorf("tail of %s shows %q", schema, text)
 		}
 		testWebOf(t, startWeb(t, database, "--schema", schema), words[schema], words[other])
+		g := startGateway(t, database, "--schema", schema)
+		g.want(http.StatusOK, "jobs", "POST", "/v1/enqueue", shopSecret, `{"jobs": [{"queue": "orders", "kind": "`+words[schema]+`.sent", "payload": 1}]}`)
+		for name, want := range map[string]int{schema: 1, other: 0} {
+			inspector, _ := driver.As[driver.Inspector](opened[name].Queue)
+			if sent, _, err := inspector.Jobs(t.Context(), queue.Filter{Queue: "orders", Kind: words[schema] + ".sent"}); err != nil || len(sent) != want {
+				t.Errorf("the gateway of %s: %d jobs in %s, %v; want %d", schema, len(sent), name, err, want)
+			}
+		}
 	}
 }
 

@@ -33,6 +33,8 @@ func (g *gauged) Jobs(context.Context, queue.Filter) ([]queue.Record, int64, err
 	return nil, 0, nil
 }
 
+func (g *gauged) Tally(context.Context, queue.Selection) (c []queue.StatusCount, err error) { return }
+
 func (g *gauged) Job(context.Context, int64) (r queue.Record, ok bool, err error) { return }
 
 func (g *gauged) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
