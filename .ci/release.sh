@@ -15,23 +15,27 @@ try=
 [ "${1-}" != --try ] || { try=1; shift; }
 version=${1-}
 [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]] || { echo "usage: .ci/release.sh [--try] v0.1.0" >&2; exit 2; }
-[ -z "$(git status --porcelain)" ] || { git status --short; echo "release.sh: the clone has changes" >&2; exit 1; }
+[ -n "$try" ] || [ -z "$(git status --porcelain)" ] || { git status --short; echo "release.sh: the clone has changes" >&2; exit 1; }
 [ -n "$try" ] || grep -q "^## ${version#v} ([0-9]" CHANGELOG.md || { echo "release.sh: CHANGELOG.md has no '## ${version#v} (DATE)'" >&2; exit 1; }
 
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 here=$PWD
-if [ -n "$try" ]; then
-	export GIT_AUTHOR_NAME=errand GIT_AUTHOR_EMAIL=try@example.com GIT_COMMITTER_NAME=errand GIT_COMMITTER_EMAIL=try@example.com
-	git clone -q --no-local "$here" "$work/clone"
-	here=$work/clone
-fi
+[ -z "$try" ] || here=$work/clone
 
 # What the go command fetches of errand comes from this clone, not from GitHub; the rest as always.
 path=github.com/errandhq/errand
-export GOWORK=off GOFLAGS=-mod=mod GOPRIVATE=$path GOMODCACHE=$work/mod GIT_CONFIG_COUNT=2
-export GIT_CONFIG_KEY_0=url.file://$here.insteadOf GIT_CONFIG_VALUE_0=https://$path
-export GIT_CONFIG_KEY_1=protocol.file.allow GIT_CONFIG_VALUE_1=always
+export GOWORK=off GOFLAGS=-mod=mod GOPRIVATE=$path GOMODCACHE=$work/mod GIT_CONFIG_GLOBAL=$work/gitconfig
+printf '[include]\n\tpath = ~/.gitconfig\n[safe]\n\tdirectory = *\n[protocol "file"]\n\tallow = always\n[url "file://%s"]\n\tinsteadOf = https://%s\n' "$here" "$path" >"$GIT_CONFIG_GLOBAL"
+if [ -n "$try" ]; then
+	printf '[user]\n\tname = errand\n\temail = try@example.com\n' >>"$GIT_CONFIG_GLOBAL"
+	export GONOSUMDB='*' # the sums of go.mod's modules are in go.sum; a release looks the others up
+	if git rev-parse --git-dir >/dev/null 2>&1; then
+		git clone -q --no-local "$PWD" "$here"
+	else # what is tried is no clone, but the files of one
+		cp -a . "$here" && git -C "$here" init -q && git -C "$here" add -A && git -C "$here" commit -qm errand
+	fi
+fi
 others=$(env -u GOMODCACHE go env GOMODCACHE)/cache/download
 [ ! -d "$others" ] || export GOPROXY="file://$others,$(go env GOPROXY)" # what this machine has already is not fetched again
 
