@@ -112,7 +112,7 @@ func TestServerClockGoesBack(t *testing.T) {
 	wantReclaimed(t, seen, "before the jump")
 	set("2 seconds")
 	wantReclaimed(t, seen, "before the jump, after a small one forward")
-	held := claimFor(t, seen, 2, 50*time.Millisecond)
+	held := claimFor(t, seen, 2, time.Second)
 	set("-1 hour")
 	started := backend(t, db, postgres.Options{})
 	for _, q := range []*postgres.Backend{seen, started} {
@@ -121,7 +121,7 @@ func TestServerClockGoesBack(t *testing.T) {
 	if lost, _, err := seen.Extend(t.Context(), time.Minute, held[0]); err != nil || len(lost) != 0 {
 		t.Fatalf("Extend after the jump: lost %d, error %v", len(lost), err)
 	}
-	time.Sleep(60 * time.Millisecond)
+	time.Sleep(1100 * time.Millisecond)
 	wantReclaimed(t, started, "when a dead worker's lease is over", held[1])
 	exec(t, db, `UPDATE errand.jobs SET status = 'running', fence = 9, locked_by = 'w', locked_at = now() + interval '1 hour',
 		locked_until = now() + interval '1 hour 50 milliseconds' WHERE id = $1`, held[1].ID)
@@ -140,7 +140,7 @@ func TestServerClockIsCorrected(t *testing.T) {
 	other := backend(t, db, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
 	enqueue(t, q, jobs(2)...)
 	both := []*postgres.Backend{q, other}
-	const lease = 300 * time.Millisecond
+	const lease = 2 * time.Second
 	for _, off := range []string{"0", "90 seconds"} {
 		set(off)
 		for _, b := range both {
@@ -169,13 +169,13 @@ func TestDeadWorkerBeforeCorrection(t *testing.T) {
 	for range 2 { // the first one may be slow
 		wantReclaimed(t, q, "before the jumps")
 	}
-	dead := claimFor(t, q, 1, 300*time.Millisecond)
+	dead := claimFor(t, q, 1, 2*time.Second)
 	set("1 hour")
 	wantReclaimed(t, q, "by the call that meets the jump")
 	time.Sleep(50 * time.Millisecond) // the clock is put right to a time after the jump
 	set("0")
 	wantReclaimed(t, q, "by the call that meets the jump back")
-	time.Sleep(350 * time.Millisecond)
+	time.Sleep(2050 * time.Millisecond)
 	wantReclaimed(t, q, "when the lease is over", dead...)
 }
 
