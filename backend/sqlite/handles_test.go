@@ -53,6 +53,15 @@ type several struct {
 	next atomic.Int64
 }
 
+// The suite leaves out what a wrapper lacks a method of, so it has to be seen here.
+var _ interface {
+	driver.Inspector
+	driver.Editor
+	driver.Waiter
+	driver.Reclaimer
+	driver.TxClaimer
+} = (*several)(nil)
+
 func (s *several) one() *sqlite.Backend { return s.all[int(s.next.Add(1))%len(s.all)] }
 
 func (s *several) Enqueue(ctx context.Context, db queue.DB, jobs ...*queue.Job) error {
@@ -93,6 +102,27 @@ func (s *several) Job(ctx context.Context, id int64) (queue.Record, bool, error)
 
 func (s *several) Backlogs(ctx context.Context) ([]driver.Backlog, error) {
 	return s.one().Backlogs(ctx)
+}
+
+func (s *several) Tally(ctx context.Context, which queue.Selection) ([]queue.StatusCount, error) {
+	return s.one().Tally(ctx, which)
+}
+
+func (s *several) Edit(ctx context.Context, db queue.DB, which queue.Selection, c queue.JobChange) (int, error) {
+	return s.one().Edit(ctx, db, which, c)
+}
+
+func (s *several) Delete(ctx context.Context, db queue.DB, which queue.Selection) (int, error) {
+	return s.one().Delete(ctx, db, which)
+}
+
+func (s *several) CheckListen(worker string) error {
+	for _, b := range s.all {
+		if err := b.CheckListen(worker); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *several) Redrive(ctx context.Context, db queue.DB, which queue.Selection) (int, error) {

@@ -25,6 +25,8 @@ type gauged struct {
 	hangs    bool
 }
 
+var _ driver.Inspector = (*gauged)(nil)
+
 func (g *gauged) Counts(ctx context.Context) ([]queue.StatusCount, error) {
 	return g.counts, g.wait(ctx)
 }
