@@ -1,4 +1,4 @@
-# The command line errand in one image: errand web, errand doctor, errand migrate and the others.
+# The command line errand in one image: errand gateway, web, doctor, migrate and the others.
 #
 #   docker build -t errand --build-arg VERSION=v0.1.0 .
 #   docker run --rm -e DATABASE_URL errand doctor
