@@ -86,11 +86,8 @@ func checkSlots(queues []string, slots map[string]int, concurrency int) error {
 		if n < 1 || n > concurrency {
 			return invalid("Worker.Slots", "%d of queue %q: between 1 and Concurrency, which is %d", n, name, concurrency)
 		}
-		switch first := slices.Index(queues, name); {
-		case first < 0:
-			return invalid("Worker.Slots", "%q: not one of Worker.Queues", name)
-		case slices.Contains(queues[first+1:], name):
-			return invalid("Worker.Slots", "%q: twice in Worker.Queues", name)
+		if err := checkOneOf(queues, "Worker.Slots", name); err != nil {
+			return err
 		}
 	}
 	return nil

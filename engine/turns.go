@@ -62,12 +62,20 @@ func checkWeights(queues []string, weights map[string]int) error {
 		if weight < 1 || weight > maxWeight {
 			return invalid("Worker.Weights", "%d of queue %q: between 1 and %d", weight, name, maxWeight)
 		}
-		switch first := slices.Index(queues, name); {
-		case first < 0:
-			return invalid("Worker.Weights", "%q: not one of Worker.Queues", name)
-		case slices.Contains(queues[first+1:], name):
-			return invalid("Worker.Weights", "%q: twice in Worker.Queues", name)
+		if err := checkOneOf(queues, "Worker.Weights", name); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkOneOf returns an error for a queue that a field names and that is not in queues, or twice.
+func checkOneOf(queues []string, field, name string) error {
+	switch first := slices.Index(queues, name); {
+	case first < 0:
+		return invalid(field, "%q: not one of Worker.Queues", name)
+	case slices.Contains(queues[first+1:], name):
+		return invalid(field, "%q: twice in Worker.Queues", name)
 	}
 	return nil
 }
